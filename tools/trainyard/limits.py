@@ -1,0 +1,28 @@
+"""Bounds on what a stranger's pull request may ask of this machine.
+
+Each is far above what a training repository needs, and low enough that a laptop or a CI runner survives it.
+"""
+
+FILE_BYTES = 4 * 1024 * 1024
+"""One file. The largest real manifests (CRDs, dashboards) stay under 2 MiB."""
+
+DOCUMENT_DEPTH = 64
+"""Nesting of one document. A pod in a CRD reaches about 20."""
+
+NODES = 200_000
+"""Nodes of one file after its aliases are expanded, as Kubernetes would see them."""
+
+KUSTOMIZATIONS = 200
+"""Folders that one job's kustomization may pull in, itself included."""
+
+KUSTOMIZATION_DEPTH = 16
+"""How deep kustomizations may name one another."""
+
+RENDER_SECONDS = 60
+"""Wall time for the rendering of one folder."""
+
+RENDER_BYTES = 2 * 1024 * 1024 * 1024
+"""Memory of one renderer process."""
+
+RENDERED_BYTES = 64 * 1024 * 1024
+"""What one folder may render to."""

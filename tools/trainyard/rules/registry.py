@@ -1,0 +1,91 @@
+"""How a rule is declared: one pure function, its metadata beside it, its docstring the page that `explain` prints.
+
+    @rule("RDV005", "unready-peers-hidden", Severity.ERROR, needs=Workload)
+    def unready_peers_hidden(workload: Workload) -> Iterator[Problem]:
+        '''What it says, in one line.
+
+        Why it breaks, in a few.
+
+        Bad:
+            (YAML that is merged onto the example manifests; the rule must fire)
+        Good:
+            (the same; the rule must stay silent)
+        Near miss:
+            (looks wrong and is not; the rule must stay silent)
+
+        Source: https://...
+        '''
+
+A rule that cannot know stays silent.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from trainyard.finding import Severity
+from trainyard.objects import Object, Spot
+from trainyard.unit import Unit
+from trainyard.workload.model import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a rule found, before its place in the source is looked up."""
+
+    message: str
+    spot: Spot
+    related: tuple[Spot, ...] = ()
+    help: str = ""
+
+
+Needs = type[Workload] | type[Object] | type[Unit]
+Check = Callable[[Any], Iterable[Problem]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule and its page."""
+
+    id: str
+    name: str
+    severity: Severity
+    needs: Needs
+    """Workload: called for each training job. Object: for each rendered object. Unit: once for all of them."""
+    check: Check
+    page: str
+
+
+F = TypeVar("F", bound=Check)
+_RULES: dict[str, Rule] = {}
+
+
+def rule(id: str, name: str, severity: Severity, *, needs: Needs) -> Callable[[F], F]:
+    """Register a check. The id is a family of three letters and three digits; ids are never used again."""
+
+    def register(check: F) -> F:
+        if id in _RULES:
+            raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
+        if not check.__doc__:
+            raise ValueError(f"rule {id} has no page")
+        _RULES[id] = Rule(id, name, severity, needs, check, check.__doc__)
+        return check
+
+    return register
+
+
+def registered() -> dict[str, Rule]:
+    """Every rule that was imported, by id."""
+    return dict(sorted(_RULES.items()))
+
+
+def declare(id: str, name: str, severity: Severity, page: str) -> Rule:
+    """Register the page of findings that another stage of the pipeline raises, so that `explain` and SARIF know them."""
+
+    def nothing(_: Unit) -> Iterable[Problem]:
+        return ()
+
+    if id in _RULES:
+        raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
+    _RULES[id] = Rule(id, name, severity, Unit, nothing, page)
+    return _RULES[id]
