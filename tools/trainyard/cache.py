@@ -15,6 +15,7 @@ from typing import Any
 
 ABSENT = "absent"
 FOLDER = "folder"
+LINK = "link:"
 
 _HOME = Path(__file__).resolve().parents[2]
 
@@ -27,10 +28,12 @@ class Digests:
         self._known: dict[str, str] = {}
 
     def of(self, file: str) -> str:
-        """sha256 of a file in hex, `folder` or `absent`."""
+        """sha256 of a file in hex, `folder`, `absent`, or `link:` and where a symlink points."""
         if (known := self._known.get(file)) is not None:
             return known
         try:
+            if os.path.islink(self._root / file):
+                return self._known.setdefault(file, LINK + os.readlink(self._root / file))
             with open(self._root / file, "rb") as opened:
                 digest = hashlib.sha256(opened.read()).hexdigest()
         except IsADirectoryError:

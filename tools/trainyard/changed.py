@@ -44,3 +44,10 @@ def _git(root: Path, *arguments: str, split: bool = True) -> list[str]:
         raise UsageError(f"git {arguments[0]}: {lines[0].removeprefix('fatal: ')}")
     text = done.stdout.decode(errors="surrogateescape")
     return [name for name in text.split("\0") if name] if split else [text]
+
+
+def is_head(root: Path, base: str) -> bool:
+    """True where the range starts at the commit that is checked out, so that there is no base branch to compare with."""
+    revision = base.split("..")[0] or "HEAD"
+    fork = _git(root, "merge-base", "--end-of-options", revision, "HEAD")[0].strip()
+    return fork == _git(root, "rev-parse", "HEAD")[0].strip()

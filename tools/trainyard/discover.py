@@ -39,6 +39,8 @@ class Discovery:
 
     targets: tuple[Target, ...]
     errors: tuple[InputError, ...]
+    whole: bool
+    """True where every job of the repository was asked for."""
 
 
 def repository_root(start: Path) -> Path:
@@ -60,7 +62,8 @@ def discover(paths: Sequence[str], root: Path, cwd: Path) -> Discovery:
     """
     targets: dict[str, Target] = {}
     errors: list[InputError] = []
-    if not paths:
+    whole = not paths
+    if whole:
         if not (root / "jobs").is_dir():
             raise UsageError(f"no jobs/ folder in {root}: name job folders or manifest files to lint")
         paths, cwd = ["jobs"], root
@@ -74,7 +77,7 @@ def discover(paths: Sequence[str], root: Path, cwd: Path) -> Discovery:
         if error := _unfit(target, root):
             errors.append(error)
             del targets[target.name]
-    return Discovery(tuple(targets.values()), tuple(errors))
+    return Discovery(tuple(targets.values()), tuple(errors), whole)
 
 
 def _targets(path: str, root: Path, cwd: Path) -> Iterable[Target]:

@@ -54,6 +54,8 @@ class Rule:
     """Workload: called for each training job. Object: for each rendered object. Unit: once for all of them."""
     check: Check
     page: str
+    declared: bool = False
+    """True where another stage of the pipeline raises the findings, and `check` finds nothing."""
 
 
 F = TypeVar("F", bound=Check)
@@ -87,5 +89,5 @@ def declare(id: str, name: str, severity: Severity, page: str) -> Rule:
 
     if id in _RULES:
         raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
-    _RULES[id] = Rule(id, name, severity, Unit, nothing, page)
+    _RULES[id] = Rule(id, name, severity, Unit, nothing, page, declared=True)
     return _RULES[id]

@@ -1,0 +1,98 @@
+"""The SARIF log, against the schema that OASIS publishes."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from trainyard import __version__
+from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.report import Report
+from trainyard.report.sarif import artifact_uri
+from trainyard.rules.registry import Rule
+
+from tests.report.repository import line_reader
+
+Snapshot = Callable[[str, str], None]
+Printed = Callable[..., str]
+
+SCHEMA = json.loads((Path(__file__).parent / "sarif-schema-2.1.0.json").read_text())
+
+
+def _log(output: str) -> Any:
+    log = json.loads(output)
+    jsonschema_rs.Draft4Validator(SCHEMA, validate_formats=True).validate(log)
+    return log
+
+
+def test_a_whole_run(report: Report, rules: dict[str, Rule], printed: Printed, snapshot: Snapshot) -> None:
+    output = printed(report, "sarif", rules=rules)
+    _log(output)
+    snapshot("run.sarif.json", output.replace(f'"semanticVersion": "{__version__}"', '"semanticVersion": "0.0.0"'))
+
+
+def test_a_clean_run(rules: dict[str, Rule], printed: Printed) -> None:
+    run = _log(printed(Report((), ("jobs/vision/vit-l",)), "sarif", rules=rules))["runs"][0]
+    assert run["results"] == []
+    assert run["invocations"] == [{"executionSuccessful": True}]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["NCL003", "NET002"]
+
+
+def test_a_rule_index_names_the_rule(report: Report, rules: dict[str, Rule], printed: Printed) -> None:
+    run = _log(printed(report, "sarif", rules=rules))["runs"][0]
+    listed = run["tool"]["driver"]["rules"]
+    named = [(result["ruleId"], result.get("ruleIndex")) for result in run["results"]]
+    assert named[:3] == [("NET002", 1), ("NCL003", 0), ("BAT001", None)]
+    assert all(listed[index]["id"] == id_ for id_, index in named if index is not None)
+
+
+@pytest.mark.parametrize(
+    ("file", "uri"),
+    [
+        ("jobs/vision/vit-l/job.yaml", "jobs/vision/vit-l/job.yaml"),
+        ("jobs/a b/#1?.yaml", "jobs/a%20b/%231%3F.yaml"),
+        ("a:b.yaml", "a%3Ab.yaml"),
+        ("50%.yaml", "50%25.yaml"),
+        ("jobs/视觉.yaml", "jobs/%E8%A7%86%E8%A7%89.yaml"),
+        ("bad\udcff.yaml", "bad%FF.yaml"),
+        ("bad\ud800.yaml", "bad%ED%A0%80.yaml"),
+        ("/tmp/x y.yaml", "file:///tmp/x%20y.yaml"),
+    ],
+)
+def test_files_are_percent_encoded(file: str, uri: str) -> None:
+    assert artifact_uri(file) == uri
+
+
+def _fingerprints(root: Path, lines: list[str], line: int, column: int, printed: Printed) -> list[str]:
+    (root / "job.yaml").write_text("\n".join(lines))
+    finding = Finding(
+        "NET002",
+        "rendezvous-port-closed",
+        Severity.ERROR,
+        "port is closed",
+        Place("Job/a/b", "spec.x", Position("job.yaml", line, column)),
+    )
+    log = _log(printed(Report((finding, finding), ("a",), line_of=line_reader(root)), "sarif"))
+    return [result["partialFingerprints"]["findingHash/v1"] for result in log["runs"][0]["results"]]
+
+
+def test_fingerprints_survive_moved_lines_and_tell_twins_apart(tmp_path: Path, printed: Printed) -> None:
+    first = _fingerprints(tmp_path, ["spec:", "  port: 29500"], 2, 9, printed)
+    moved = _fingerprints(tmp_path, ["# new", "", "spec:", "    port: 29500 "], 4, 11, printed)
+    edited = _fingerprints(tmp_path, ["spec:", "  port: 29501"], 2, 9, printed)
+    assert first == moved
+    assert first[0] != first[1]
+    assert set(first).isdisjoint(edited)
+
+
+def test_a_fingerprint_does_not_depend_on_which_job_is_named_first(report: Report, printed: Printed) -> None:
+    def of(finding: Finding) -> str:
+        log = _log(printed(replace(report, findings=(finding,)), "sarif"))
+        return str(log["runs"][0]["results"][0]["partialFingerprints"])
+
+    finding = report.findings[1]
+    other = replace(finding.place, object="ConfigMap/audio/whisper-nccl")
+    assert of(finding) == of(replace(finding, place=other, jobs=("jobs/audio/whisper", *finding.jobs)))

@@ -1,0 +1,43 @@
+"""What one rule says about manifests, as lines: severity, message, field."""
+
+from importlib import import_module
+
+import yaml
+
+from trainyard.fieldpath import format_path
+from trainyard.objects import Spot
+from trainyard.rules import problems
+from trainyard.rules.examples import good_job, merge, unit_of
+from trainyard.rules.registry import registered
+from trainyard.unit import Unit
+from trainyard.workload import workloads
+
+FAMILIES = {"NCL": "nccl", "BAT": "batch", "GIT": "gitops", "SEC": "secrets", "GNG": "gang"}
+
+
+def judge(rule_id: str, text: str) -> list[str]:
+    """What the rule says about these manifests alone."""
+    return _lines(rule_id, unit_of(list(yaml.safe_load_all(text))))
+
+
+def judge_good_job_with(rule_id: str, text: str) -> list[str]:
+    """What the rule says about the good job of the rule pages with these lines merged onto it."""
+    good = [item.data for item in (*good_job().facts, *good_job().objects)]
+    return _lines(rule_id, unit_of(merge(good, list(yaml.safe_load_all(text)))))
+
+
+def judge_variable(rule_id: str, name: str, value: str) -> list[str]:
+    """What the rule says about the good job with one more variable in its NCCL ConfigMap."""
+    config = {"kind": "ConfigMap", "metadata": {"name": "llama-sft-nccl"}, "data": {name: value}}
+    return judge_good_job_with(rule_id, yaml.safe_dump(config))
+
+
+def _lines(rule_id: str, unit: Unit) -> list[str]:
+    import_module(f"trainyard.rules.{FAMILIES[rule_id[:3]]}")
+    rule = registered()[rule_id]
+    found = problems(rule, unit, tuple(workloads(unit)))
+    return [f"{rule.severity.label}: {problem.message} @ {_field(problem.spot)}" for problem in found]
+
+
+def _field(spot: Spot) -> str:
+    return f"{spot.object.kind}/{spot.object.name} {format_path(spot.object.data, spot.path)}"

@@ -1,0 +1,50 @@
+"""What the rules of one family say about manifests, as text."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainyard.fieldpath import format_path
+from trainyard.objects import Spot
+from trainyard.rules import all_rules, problems
+from trainyard.rules.examples import Example
+from trainyard.rules.registry import Problem, Rule
+from trainyard.workload import workloads
+
+HERE = Path(__file__).parent
+
+
+def manifests(folder: str) -> list[Path]:
+    """The inputs of a family. Each says in its first line what it is; one that does not start with `# whole` is merged
+    onto the good job of the rule pages.
+    """
+    return sorted((HERE / folder).glob("*.yaml"))
+
+
+def check_told(file: Path, *modules: str) -> None:
+    """Compare all that the rules of these modules say with the file's snapshot; UPDATE_SNAPSHOTS=1 writes it."""
+    snapshot = HERE / "snapshots" / file.parent.name / f"{file.stem}.txt"
+    told = "\n".join(_told(file, modules)) or "nothing"
+    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
+        snapshot.parent.mkdir(parents=True, exist_ok=True)
+        snapshot.write_text(told + "\n", encoding="utf-8")
+    assert told + "\n" == snapshot.read_text(encoding="utf-8")
+
+
+def _told(file: Path, modules: tuple[str, ...]) -> Iterator[str]:
+    unit = Example("Bad", file.read_text(encoding="utf-8")).unit
+    found = tuple(workloads(unit))
+    for rule in all_rules().values():
+        if rule.check.__module__.removeprefix("trainyard.rules.").split(".")[0] in modules:
+            for problem in problems(rule, unit, found):
+                yield _paragraph(rule, problem)
+
+
+def _paragraph(rule: Rule, problem: Problem) -> str:
+    lines = [f"{rule.severity.label}[{rule.id}] {problem.message}", f"  --> {_place(problem.spot)}"]
+    lines += [f"  ::: {_place(spot)}" for spot in problem.related]
+    return "\n".join([*lines, f"  = help: {problem.help}"])
+
+
+def _place(spot: Spot) -> str:
+    return f"{spot.object.title} {format_path(spot.object.data, spot.path)}: {spot.label}"

@@ -1,0 +1,101 @@
+"""The pages of the rules are tests: what a page calls bad fires its rule, what it calls good or near miss does not."""
+
+import pytest
+
+from trainyard.rules import all_rules, problems
+from trainyard.rules.examples import HEADINGS, Example, examples, good_job
+from trainyard.rules.registry import Rule
+from trainyard.unit import Unit
+from trainyard.workload import workloads
+
+RULES = [rule for rule in all_rules().values() if not rule.declared]
+CASES = [(rule, example) for rule in RULES for example in examples(rule.page)]
+
+
+def said(rule: Rule, unit: Unit) -> list[str]:
+    return [problem.message for problem in problems(rule, unit, tuple(workloads(unit)))]
+
+
+@pytest.mark.parametrize(("rule", "example"), CASES, ids=[f"{rule.id}-{example.heading}" for rule, example in CASES])
+def test_examples_do_what_the_page_says(rule: Rule, example: Example) -> None:
+    messages = said(rule, example.unit)
+
+    assert bool(messages) == (example.heading == "Bad"), messages
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
+def test_the_good_job_is_good(rule: Rule) -> None:
+    assert said(rule, good_job()) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
+def test_pages_are_complete(rule: Rule) -> None:
+    lines = rule.page.strip().splitlines()
+    headings = {example.heading for example in examples(rule.page)}
+
+    assert lines[0].endswith("."), "the first line says what the rule says"
+    assert headings == set(HEADINGS)
+    assert "\n    Source: " in rule.page
+
+
+def test_good_job_is_a_job_folder_with_its_facts() -> None:
+    unit = good_job()
+
+    assert unit.is_job
+    assert [fact.kind for fact in unit.facts] == ["TrainingJob", "Fabric", "Cluster"]
+    assert [workload.pods for workload in workloads(unit)] == [4]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("kind: [", "the example is not YAML"),
+        ("spec: {}", "each document of an example needs a kind"),
+        ("kind: ConfigMap\ndata: {}", "holds several documents of kind ConfigMap"),
+    ],
+)
+def test_broken_examples_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Example("Bad", text).unit  # noqa: B018
+
+
+def test_a_block_is_merged_as_kustomize_would() -> None:
+    block = """
+        kind: Job
+        spec:
+          completionMode: null
+          template:
+            spec:
+              containers:
+              - name: trainer
+                args: [-m, other]
+                env:
+                - name: PET_NNODES
+                  value: "5"
+                - name: PET_RDZV_ID
+                  $patch: delete
+                resources:
+                  limits:
+                    $replace:
+                      nvidia.com/gpu: 4
+    """
+    before = next(item.data["spec"] for item in good_job().objects if item.kind == "Job")
+    after = next(item.data["spec"] for item in Example("Bad", block).unit.objects if item.kind == "Job")
+    was, trainer = (spec["template"]["spec"]["containers"][0] for spec in (before, after))
+
+    assert "completionMode" not in after
+    assert after["completions"] == before["completions"]
+    assert trainer["args"] == ["-m", "other"]
+    assert [item["name"] for item in trainer["env"]] == [
+        item["name"] for item in was["env"] if item["name"] != "PET_RDZV_ID"
+    ]
+    assert trainer["env"][0] == {"name": "PET_NNODES", "value": "5"}
+    assert trainer["resources"]["limits"] == {"nvidia.com/gpu": 4}
+    assert trainer["resources"]["requests"] == was["resources"]["requests"]
+
+
+def test_a_whole_block_stands_alone() -> None:
+    unit = Example("Bad", "# whole\napiVersion: v1\nkind: Service\nmetadata:\n  name: a\n").unit
+
+    assert not unit.is_job
+    assert [item.title for item in (*unit.objects, *unit.facts)] == ["Service/a"]

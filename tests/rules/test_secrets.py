@@ -1,0 +1,152 @@
+"""SEC rules. The secrets of these tests are made up, and put together here so that no scanner takes them for real."""
+
+import base64
+import json
+
+import pytest
+
+from tests.rules.judging import judge, judge_good_job_with
+
+HUGGING_FACE = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3f"
+AWS = "AKIA" + "Q3EGUI5K7M2XW4TB"
+GITHUB = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
+WANDB = "3f9a" * 10
+
+
+def env(name: str, value: str) -> str:
+    container = {"name": "trainer", "env": [{"name": name, "value": value}]}
+    return json.dumps({"kind": "Job", "spec": {"template": {"spec": {"containers": [container]}}}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("HF_TOKEN", HUGGING_FACE, "a Hugging Face token: hf_a..."),
+        ("SETTINGS", f"region=x;key={AWS}", "an AWS access key: AKIA..."),
+        ("GIT", GITHUB, "a GitHub token: ghp_..."),
+        ("WANDB_API_KEY", WANDB, "what looks like a secret: 3f9a..."),
+        ("DATABASE", "postgres://train:" + "s3cr3tpass" + "@db:5432/x", "a password in a URL: s3cr..."),
+        ("KEY", "-----BEGIN OPENSSH PRIVATE KEY-----\nabc", "a private key: ----..."),
+        ("REDIS_PASSWORD", "hunter2", "what looks like a secret: hunt..."),
+        ("NCCL_PSK", "a-shared-key-that-is-32-bytes-long", "a shared key: a-sh..."),
+    ],
+)
+def test_secrets_in_the_environment(name: str, value: str, what: str) -> None:
+    field = f"Job/llama-sft spec.template.spec.containers[0].env[{name}].value"
+    assert judge_good_job_with("SEC001", env(name, value)) == [f"error: {name} holds {what} @ {field}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HF_TOKEN", "hf_" + "x" * 34),
+        ("HF_TOKEN", "$(TOKEN)"),
+        ("HF_TOKEN", "${HF_TOKEN}"),
+        ("HF_TOKEN_PATH", "/var/run/secrets/token"),
+        ("TOKEN", "/var/run/secrets/token1234567890"),
+        ("WANDB_API_KEY", "disabled"),
+        ("PAD_TOKEN", "<|endoftext_0123456789|>"),
+        ("MAX_TOKENS", "2048"),
+        ("ENDPOINT", "http://minio:9000/bucket"),
+        ("ENDPOINT", "https://user:${PASSWORD}@host/"),
+        ("GIT_SHA", "3f9a" * 10),
+    ],
+)
+def test_what_is_no_secret(name: str, value: str) -> None:
+    assert judge_good_job_with("SEC001", env(name, value)) == []
+
+
+def test_no_message_holds_the_secret() -> None:
+    for value in (HUGGING_FACE, AWS, GITHUB, WANDB):
+        assert all(value not in line for line in judge_good_job_with("SEC001", env("MY_API_KEY", value)))
+
+
+def test_a_secret_in_a_config_map() -> None:
+    config = {"kind": "ConfigMap", "metadata": {"name": "llama-sft-trainer"}, "data": {"token": HUGGING_FACE}}
+    assert judge_good_job_with("SEC001", json.dumps(config)) == [
+        "error: token holds a Hugging Face token: hf_a... @ ConfigMap/llama-sft-trainer data.token"
+    ]
+
+
+def test_a_secret_on_a_command_line() -> None:
+    job = (
+        f"kind: Job\nspec: {{template: {{spec: {{containers: [{{name: trainer, args: [--token={HUGGING_FACE}]}}]}}}}}}"
+    )
+    assert judge_good_job_with("SEC001", job) == [
+        "error: a text holds a Hugging Face token: hf_a... @ Job/llama-sft spec.template.spec.containers[0].args[0]"
+    ]
+
+
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: wandb, namespace: research}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        (f"data: {{key: {base64.b64encode(b'abcdef').decode()}}}", "data.key"),
+        ("stringData: {a.b: hello}", "stringData[a.b]"),
+        ("data: {}", None),
+        ("stringData: {key: '${WANDB_KEY}'}", None),
+        ("data: {key: ENC}\nsops: {version: 3.9.0}", None),
+    ],
+)
+def test_secret_objects(content: str, field: str | None) -> None:
+    said = [f"error: Secret wandb holds its content in Git @ Secret/wandb {field}"]
+    assert judge("SEC001", SECRET + content) == (said if field else [])
+
+
+def image(name: str) -> str:
+    return f"kind: Job\nspec: {{template: {{spec: {{containers: [{{name: trainer, image: {json.dumps(name)}}}]}}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("registry.example.com:5000/train:v2", "a tag"),
+        ("registry.example.com:5000/train", "nothing but its name"),
+        ("registry.example.com/train@sha256:" + "0" * 64, None),
+        ("registry.example.com/train:v2@sha256:" + "0" * 64, None),
+        ("$(IMAGE)", None),
+    ],
+)
+def test_images(name: str, how: str | None) -> None:
+    said = (
+        f"warning: image {name} is named by {how}, not by digest @ Job/llama-sft spec.template.spec.containers[0].image"
+    )
+    assert judge_good_job_with("SEC002", image(name)) == ([said] if how else [])
+
+
+OPEN_ACCOUNT = "kind: ServiceAccount\nautomountServiceAccountToken: null\n---\n"
+JOB = "kind: Job\nspec: {template: {spec: {%s}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (JOB % "automountServiceAccountToken: null", 0),
+        (OPEN_ACCOUNT + JOB % "automountServiceAccountToken: false", 0),
+        (OPEN_ACCOUNT + JOB % "automountServiceAccountToken: null", 1),
+        (OPEN_ACCOUNT + JOB % "automountServiceAccountToken: true", 1),
+        (
+            OPEN_ACCOUNT
+            + JOB
+            % "automountServiceAccountToken: null, initContainers: [{name: w, image: x, command: [kubectl, wait]}]",
+            0,
+        ),
+        (
+            OPEN_ACCOUNT
+            + JOB % "automountServiceAccountToken: null"
+            + "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\n"
+            "metadata: {name: a, namespace: research}\nsubjects: [{kind: ServiceAccount, name: llama-sft}]\n",
+            0,
+        ),
+    ],
+    ids=["closed account", "closed pod", "open", "asked for", "kubectl", "bound to a role"],
+)
+def test_tokens(text: str, count: int) -> None:
+    assert len(judge_good_job_with("SEC003", text)) == count
+
+
+def test_plain_manifests_without_an_account_are_left_alone() -> None:
+    job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: a}]}}}"
+    assert judge("SEC003", job) == []

@@ -1,0 +1,45 @@
+"""Objects from files as units, problems as text, and snapshots of whole outputs."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from trainyard.nodes import load_documents
+from trainyard.objects import Object
+from trainyard.schema import SchemaProblem
+from trainyard.unit import Unit
+
+HERE = Path(__file__).parent
+HOME = HERE.parents[1]
+
+Snapshot = Callable[[str, str], None]
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    """Compares a whole output with a file in snapshots/; UPDATE_SNAPSHOTS=1 writes the file instead."""
+
+    def compare(name: str, output: str) -> None:
+        file = HERE / "snapshots" / name
+        if os.environ.get("UPDATE_SNAPSHOTS"):
+            file.write_text(output)
+        assert output == file.read_text()
+
+    return compare
+
+
+def unit_of(file: Path) -> Unit:
+    """The documents of a file as one unit."""
+    documents = load_documents(file.read_text(), file.name)
+    return Unit(file.name, False, tuple(Object.of(node.plain(), n) for n, node in enumerate(documents)))
+
+
+def as_text(problems: Iterable[SchemaProblem]) -> str:
+    """One problem a paragraph: rule, object and path, then the message and the help."""
+    blocks = []
+    for problem in problems:
+        path = "/".join(str(step) for step in problem.path)
+        lines = [f"{problem.rule_id} {problem.object.title} {path}".rstrip(), f"    {problem.message}"]
+        blocks.append("\n".join([*lines, f"    help: {problem.help}"] if problem.help else lines))
+    return "\n".join(blocks) + "\n"

@@ -1,0 +1,110 @@
+"""Scripts are taken apart as bash itself does it: each is run for real, with a launcher that prints its words."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.workload.manifests import unit
+from trainyard.workload.model import EnvVar, Word
+from trainyard.workload.shell import Command, commands
+
+SPOT = unit("{apiVersion: v1, kind: Pod, metadata: {name: pod}}").objects[0].at("spec")
+GIVEN = {"NODES": "4", "JOB": "vit", "EMPTY": "", "FLAGS": "--amp  --seed 1", "SPACED": " a "}
+ENV = {name: EnvVar(name, value, SPOT, raw=value) for name, value in GIVEN.items()}
+
+SCRIPTS = {
+    "plain": "torchrun --nnodes=2 train.py",
+    "quotes": """torchrun 'a b' "c d" e\\ f "g'h" 'i"j' k"l"'m' "" ''""",
+    "escapes": r"""torchrun "a\$b" "a\"b" "a\nb" a\$b '\n' "x\\y" """,
+    "continuation": "torchrun --a \\\n  --b=\\\n1 \\\n  train.py",
+    "variables": 'torchrun --nnodes=$NODES --x="$JOB-0.${JOB}:29400" $EMPTY "$EMPTY" $NODES$NODES',
+    "splitting": 'torchrun $FLAGS "$FLAGS" x$FLAGS z$SPACED-y $SPACED',
+    "defaults": 'torchrun ${NODES:-9} ${EMPTY:-none} ${EMPTY-none} ${ABSENT:-8} "${ABSENT:-a b}" ${ABSENT-"$JOB"}',
+    "alternative": "torchrun ${NODES:+yes} ${EMPTY:+no} ${EMPTY+set} ${ABSENT+no}",
+    "assignment": "PORT=29501; NAME=$JOB-x\ntorchrun $PORT ${NAME}",
+    "assignment-keeps-blanks": 'A=$FLAGS; torchrun "$A"',
+    "export": "export A=1 B=two; torchrun $A $B",
+    "chain": "true && torchrun a && torchrun b; torchrun c",
+    "comment": "# not this: torchrun no\ntorchrun a # nor this\ntorchrun b#c",
+    "redirect": "torchrun a > /dev/null; torchrun b 2>&1; torchrun c 2>/dev/null d; torchrun </dev/null e",
+    "here-document": "cat <<EOF > /dev/null\ntorchrun no\nEOF\ntorchrun yes",
+    "here-string": "cat <<< text > /dev/null; torchrun yes",
+    "arguments": 'torchrun "$@" $1 "$0"; torchrun $@',
+    "literal-dollar": "torchrun a$ $, 5$",
+    "glob-like": "torchrun 'a*' \"b?\"",
+    "tilde-inside": "torchrun a~b",
+    "subshell": "(torchrun a; torchrun b)",
+    "pipe": "torchrun a | cat",
+}
+ARGUMENTS = ("name", "first arg", "second")
+
+
+def launches(found: tuple[Command, ...]) -> list[list[str]]:
+    return [[word.text for word in each.words[1:]] for each in found if each.words[0].text == "torchrun"]
+
+
+def taken_apart(script: str) -> tuple[Command, ...]:
+    return commands(script, SPOT, ENV, arguments=[Word(text, SPOT) for text in ARGUMENTS])
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
+def test_words_are_those_that_bash_passes(script: str, tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    assert bash is not None
+    log = tmp_path / "log"
+    stub = tmp_path / "torchrun"
+    stub.write_text(f"#!{bash}\nprintf '%s\\0' \"$@\" END >> {log}\n")
+    stub.chmod(0o755)
+    environment = GIVEN | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run([bash, "-c", script, *ARGUMENTS], env=environment, check=True, capture_output=True, cwd=tmp_path)
+    real = [part.split("\0")[:-1] for part in log.read_text().split("END\0")[:-1]]
+    assert launches(taken_apart(script)) == real
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "torchrun --rdzv_id=$RANDOM",
+        "torchrun $(nproc)",
+        "torchrun `nproc`",
+        "torchrun $((NODES * 2))",
+        "torchrun $ABSENT",
+        "torchrun ${HOSTNAME:-x}",
+        "torchrun ${NODES%%:*}",
+        "if [ -n x ]; then A=1; else A=2; fi; torchrun $A",
+        "for A in 1 2; do torchrun $A; done",
+        "A=1; [ $NODES = 4 ] && A=2; torchrun $A",
+        "false || A=1; torchrun $A",
+        "read A; torchrun $A",
+        "unset NODES; torchrun $NODES",
+        "A=$(hostname); torchrun $A",
+        "source /etc/settings; torchrun ${ABSENT:-1}",
+    ],
+)
+def test_what_only_a_running_shell_knows_is_not_known(script: str) -> None:
+    (found,) = [each for each in taken_apart(script) if each.words[0].text == "torchrun"]
+    assert [word.known for word in found.words] == [True, False]
+
+
+def test_only_exported_variables_reach_a_command() -> None:
+    found = taken_apart("A=1; export B=2; C=3 torchrun; set -a; D=4; torchrun")
+    first, second = (each.env for each in found if each.words[0].text == "torchrun")
+    assert set(first) - set(GIVEN) == {"B", "C"}
+    assert set(second) - set(GIVEN) == {"B", "D"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "x" * 100_000,
+        "A=aaaaaaaaaaaaaaaa;" + "A=$A$A;" * 100 + "torchrun $A",
+        "${A:-" * 5000,
+        "A='" + "a " * 8000 + "';torchrun " + "$A " * 3000,
+        "torchrun $(" * 3000,
+    ],
+    ids=["long", "doubling", "nested", "splitting", "open"],
+)
+def test_a_script_made_to_grow_ends_soon(script: str) -> None:
+    assert len(taken_apart(script)) <= 1

@@ -1,0 +1,28 @@
+"""Whole manifests in, the whole Workload out."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.workload.manifests import HERE, INPUTS, readable, unit
+from trainyard.workload import workloads
+
+
+@pytest.mark.parametrize("manifest", sorted(INPUTS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_workload_is_what_the_controllers_run(manifest: Path) -> None:
+    found = "\n".join(readable(each) for each in workloads(unit(manifest.read_text())))
+    snapshot = HERE / "snapshots" / f"{manifest.stem}.txt"
+    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
+        snapshot.write_text(found)
+    assert found == snapshot.read_text()
+
+
+def test_every_snapshot_has_its_manifest() -> None:
+    stems = {path.stem for path in INPUTS.glob("*.yaml")}
+    assert {path.stem for path in (HERE / "snapshots").glob("*.txt")} == stems
+
+
+def test_jobs_of_a_unit_come_in_rendered_order() -> None:
+    text = "\n---\n".join((INPUTS / name).read_text() for name in ("tfjob.yaml", "indexed-script.yaml"))
+    assert [each.object.title for each in workloads(unit(text))] == ["TFJob/ads/ctr", "Job/diffusion/sdxl-lora"]

@@ -1,0 +1,64 @@
+"""Findings and suppressions as plain JSON data and back, for the cache."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.suppress import Suppression
+
+
+def encode(findings: Sequence[Finding], suppressions: Sequence[Suppression]) -> Any:
+    """What `decode` reads."""
+    return {"findings": [_finding(finding) for finding in findings], "suppressions": [_suppression(s) for s in suppressions]}
+
+
+def decode(kept: Any) -> tuple[tuple[Finding, ...], tuple[Suppression, ...]]:
+    """Findings and suppressions as they were. ValueError, KeyError or TypeError where `kept` is something else."""
+    findings = tuple(
+        Finding(
+            rule=item["rule"],
+            name=item["name"],
+            severity=Severity(item["severity"]),
+            message=item["message"],
+            place=_read_place(item["place"]),
+            related=tuple(_read_place(place) for place in item["related"]),
+            help=item["help"],
+            jobs=tuple(item["jobs"]),
+        )
+        for item in kept["findings"]
+    )
+    return findings, tuple(_read_suppression(item) for item in kept["suppressions"])
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "name": finding.name,
+        "severity": int(finding.severity),
+        "message": finding.message,
+        "place": _place(finding.place),
+        "related": [_place(place) for place in finding.related],
+        "help": finding.help,
+        "jobs": finding.jobs,
+    }
+
+
+def _place(place: Place) -> list[Any]:
+    at = place.position
+    return [place.object, place.path, [at.file, at.line, at.column, at.length] if at else None, place.label]
+
+
+def _read_place(kept: list[Any]) -> Place:
+    object, path, at, label = kept
+    return Place(object, path, Position(*at) if at else None, label)
+
+
+def _suppression(kept: Suppression) -> list[Any]:
+    at = kept.position
+    where = [at.file, at.line, at.column, at.length]
+    return [kept.file, kept.line, kept.target.start, kept.target.stop, kept.rules, kept.reason, where]
+
+
+def _read_suppression(kept: list[Any]) -> Suppression:
+    file, line, start, stop, rules, reason, at = kept
+    return Suppression(file, line, range(start, stop), tuple(rules), reason, Position(*at))

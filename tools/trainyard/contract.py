@@ -1,0 +1,359 @@
+"""What went wrong in silence between job.yaml, patches and the wiring: the findings that only the replay can see."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from trainyard.fieldpath import Path, format_path, lookup
+from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.nodes import Node
+from trainyard.objects import Object
+from trainyard.replay import Loss, ObjectId, Replay, Wire, Write
+from trainyard.rules.registry import Rule, declare
+
+FACTS = ("TrainingJob", "Fabric", "Cluster")
+
+DIFFERS = declare(
+    "CTR002",
+    "wired-value-differs",
+    Severity.ERROR,
+    """A field that the wiring fills ends up with another value than its source.
+
+    Something later wrote it again: a second replacement, or a transformer. The number in job.yaml or in the facts is then
+    not the number that runs, and nobody sees it.
+
+    Bad:
+        # base/wiring/job.yaml
+        replacements:
+        - source: {kind: TrainingJob, fieldPath: spec.nodes}
+          targets: [{select: {kind: Job}, fieldPaths: [spec.completions]}]
+        - source: {kind: TrainingJob, fieldPath: spec.gpusPerNode}
+          targets: [{select: {kind: Job}, fieldPaths: [spec.completions]}]
+
+    Good:
+        # base/wiring/job.yaml
+        replacements:
+        - source: {kind: TrainingJob, fieldPath: spec.nodes}
+          targets: [{select: {kind: Job}, fieldPaths: [spec.completions]}]
+
+    Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/replacements/
+    """,
+)
+
+OVERWRITTEN = declare(
+    "CTR003",
+    "patch-overwritten",
+    Severity.ERROR,
+    """A patch sets a field that the wiring then writes over.
+
+    The wiring runs after every patch, so the patch has no effect. The value belongs where the wiring takes it from.
+
+    Bad:
+        # patch.yaml
+        kind: Job
+        spec: {completions: 8}
+
+    Good:
+        # job.yaml
+        spec: {nodes: 8}
+
+    Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/replacements/
+    """,
+)
+
+MAP_INTO_TEXT = declare(
+    "CTR004",
+    "map-into-text",
+    Severity.ERROR,
+    """The wiring copies a map or a list into a field that holds text, which empties it.
+
+    kustomize says nothing and writes "". Whole maps and lists can be copied over maps and lists only.
+
+    Bad:
+        # base/wiring/config-map.yaml
+        - source: {kind: TrainingJob, fieldPath: spec.batch}
+          targets: [{select: {kind: ConfigMap}, fieldPaths: [data.TRAINER_MICRO_BATCH]}]
+
+    Good:
+        # base/wiring/config-map.yaml
+        - source: {kind: TrainingJob, fieldPath: spec.batch.micro}
+          targets: [{select: {kind: ConfigMap}, fieldPaths: [data.TRAINER_MICRO_BATCH]}]
+
+    Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/replacements/
+    """,
+)
+
+VANISHED = declare(
+    "CTR005",
+    "containers-vanished",
+    Severity.ERROR,
+    """A patch on a custom resource replaces its list of containers, and what it does not repeat is gone.
+
+    kustomize knows how to merge lists of built-in kinds only. On a PyTorchJob, MPIJob or any other custom resource a
+    strategic merge patch with a container's name and one field leaves a container with that field alone.
+
+    Bad:
+        # patch.yaml
+        kind: PyTorchJob
+        spec:
+          pytorchReplicaSpecs:
+            Worker: {template: {spec: {containers: [{name: pytorch, env: [{name: NCCL_DEBUG, value: INFO}]}]}}}
+
+    Good:
+        # patch.yaml, a JSON patch
+        - op: add
+          path: /spec/pytorchReplicaSpecs/Worker/template/spec/containers/0/env/-
+          value: {name: NCCL_DEBUG, value: INFO}
+
+    Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/patches/
+    """,
+)
+
+NOT_ONE = declare(
+    "CTR006",
+    "facts-missing-or-doubled",
+    Severity.ERROR,
+    """A job has not exactly one TrainingJob, one Fabric and one Cluster.
+
+    The wiring fills the job's objects from these three. Without one there is nothing to fill them from; of two, kustomize
+    cannot choose.
+
+    Bad:
+        # kustomization.yaml
+        resources:
+        - ../../../base/torchrun
+
+    Good:
+        # kustomization.yaml
+        resources:
+        - ../../../base/torchrun
+        - ../../../clusters/gpu-east/facts
+
+    Source: clusters/
+    """,
+)
+
+BROKEN = declare(
+    "CTR007",
+    "wiring-broken",
+    Severity.ERROR,
+    """A replacement of the wiring has no field to read from, or none to write to.
+
+    kustomize stops there and names neither the file nor the line.
+
+    Bad:
+        # base/wiring/job.yaml
+        - source: {kind: TrainingJob, fieldPath: spec.nodez}
+          targets: [{select: {kind: Job}, fieldPaths: [spec.completions]}]
+
+    Good:
+        # base/wiring/job.yaml
+        - source: {kind: TrainingJob, fieldPath: spec.nodes}
+          targets: [{select: {kind: Job}, fieldPaths: [spec.completions]}]
+
+    Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/replacements/
+    """,
+)
+
+MISNAMED = declare(
+    "CTR009",
+    "name-differs-from-folder",
+    Severity.ERROR,
+    """A job is called otherwise than its folder.
+
+    The folder keeps names unique: two folders cannot share a name, two job.yaml can, and then both jobs claim the same
+    objects of the cluster.
+
+    Bad:
+        # jobs/research/llama-8b-sft/job.yaml
+        metadata: {name: llama-8b}
+
+    Good:
+        # jobs/research/llama-8b-sft/job.yaml
+        metadata: {name: llama-8b-sft}
+
+    Source: jobs/
+    """,
+)
+
+UNWIRED = declare(
+    "CTR010",
+    "wiring-missing",
+    Severity.ERROR,
+    """A job folder does not run the wiring, so job.yaml has no effect on what is applied.
+
+    Bad:
+        # kustomization.yaml
+        patches:
+        - path: job.yaml
+          target: {kind: TrainingJob}
+
+    Good:
+        # kustomization.yaml
+        patches:
+        - path: job.yaml
+          target: {kind: TrainingJob}
+        transformers:
+        - ../../../base/wiring
+
+    Source: base/wiring/
+    """,
+)
+
+
+def before_rendering(job: str, replayed: Replay, resources: Position) -> list[Finding]:
+    """What keeps a job folder from rendering at all, said before kustomize says it worse.
+
+    `resources` is where its kustomization.yaml names what it is made of.
+    """
+    found = [*_not_one(job, replayed, resources), *_misnamed(job, replayed)]
+    if found:
+        return found
+    return [finding for wire in replayed.wires if (finding := _broken(job, wire)) is not None]
+
+
+def after_rendering(job: str, replayed: Replay, objects: Sequence[Object]) -> list[Finding]:
+    """What came out otherwise than it was written."""
+    rendered = {ObjectId(o.api_version, o.kind, o.namespace, o.name): o for o in objects}
+    found = [finding for wire in replayed.wires if (finding := _differs(job, wire, replayed, rendered)) is not None]
+    for patch in replayed.patches:
+        found += [finding for w in patch.writes if (finding := _overwritten(job, w, replayed, rendered)) is not None]
+        found += [finding for loss in patch.losses if (finding := _vanished(job, loss)) is not None]
+    return found
+
+
+def _not_one(job: str, replayed: Replay, resources: Position) -> Iterator[Finding]:
+    facts = [*replayed.facts, *replayed.objects]
+    for kind in FACTS:
+        marks = [node.mark for node in facts if _kind(node) == kind]
+        if len(marks) == 1:
+            continue
+        count = f"{len(marks)} are" if marks else "none is"
+        related = tuple(Place(kind, "", mark, "one of them") for mark in marks)
+        place = Place(kind, "", resources)
+        yield _finding(NOT_ONE, job, f"a job needs one {kind}, but {count} among its resources", place, related, _ONE[kind])
+    if any(_kind(node) == "TrainingJob" for node in replayed.objects):
+        place = Place("TrainingJob", "", resources)
+        help = "add `transformers: [../../../base/wiring]`"
+        yield _finding(UNWIRED, job, "the wiring does not run, so job.yaml changes nothing", place, (), help)
+
+
+_ONE = {
+    "TrainingJob": "name one base, such as ../../../base/torchrun, under resources",
+    "Fabric": "name one cluster's facts under resources: they bring its fabric",
+    "Cluster": "name one cluster's facts, such as ../../../clusters/<name>/facts, under resources",
+}
+
+
+def _misnamed(job: str, replayed: Replay) -> Iterator[Finding]:
+    folder = job.rpartition("/")[2]
+    for node in replayed.facts:
+        name = node.at(("metadata", "name"))
+        if _kind(node) != "TrainingJob" or name is None or name.value == folder:
+            continue
+        place = Place(f"TrainingJob/{name.value}", "metadata.name", name.mark, f"expected {folder}")
+        help = f"write name: {folder}, or rename the folder to {name.value}"
+        yield _finding(MISNAMED, job, f"the job is called {name.value}, but its folder {folder}", place, (), help)
+
+
+def _kind(node: Node) -> Any:
+    kind = node.at(("kind",))
+    return kind.value if kind is not None else None
+
+
+def _broken(job: str, wire: Wire) -> Finding | None:
+    if wire.problem == "map into text" and wire.source and wire.target:
+        message = f"{_name(wire.source.path)} is a map or a list, and {_name(wire.target.path)} holds text: it becomes empty"
+        place = Place(_title(wire.target.object), _name(wire.target.path), wire.replacement, "this replacement")
+        source = Place(_title(wire.source.object), _name(wire.source.path), wire.source.mark, "what it copies")
+        return _finding(MAP_INTO_TEXT, job, message, place, (source,), "name the one field of it that is meant")
+    if wire.problem not in ("no source", "several sources", "no source field", "no target field"):
+        return None
+    what = {
+        "no source": "no object to read {} from",
+        "several sources": "several objects to read {} from",
+        "no source field": "no field {} in its source",
+        "no target field": "no field {} in its target",
+    }[wire.problem].format(wire.path or "a value")
+    place = Place("", "", wire.replacement)
+    return _finding(BROKEN, job, f"this replacement finds {what}", place, (), "correct its select, fieldPath or fieldPaths")
+
+
+def _differs(job: str, wire: Wire, replayed: Replay, rendered: Mapping[ObjectId, Object]) -> Finding | None:
+    if wire.problem or wire.source is None or wire.target is None or wire.delimited:
+        return None
+    target = rendered.get(wire.target.object)
+    if target is None:
+        return None
+    try:
+        ends = lookup(target.data, wire.target.path)
+    except KeyError:
+        ends = None
+    if _within(wire.target.value, ends):
+        return None
+    last = replayed.position(target, wire.target.path)
+    if last is None:
+        return None
+    path = format_path(target.data, wire.target.path)
+    message = f"{_name(wire.source.path)} is {wire.source.value!r}, but {path}, which is wired to it, ends as {ends!r}"
+    place = Place(target.title, path, wire.replacement, "wired here")
+    related = (
+        Place(_title(wire.source.object), _name(wire.source.path), wire.source.mark, "the source"),
+        Place(target.title, path, last, "what it ends as"),
+    )
+    return _finding(DIFFERS, job, message, place, related, "let one replacement alone write this field")
+
+
+def _overwritten(job: str, write: Write, replayed: Replay, rendered: Mapping[ObjectId, Object]) -> Finding | None:
+    target = rendered.get(write.object)
+    if target is None or not write.overwritten:
+        return None
+    wire = next((w for w in replayed.wires if w.target and w.target.object == write.object and _covers(w, write.path)), None)
+    if wire is None or wire.source is None:
+        return None
+    try:
+        ends = lookup(target.data, write.path)
+    except KeyError:
+        ends = None
+    if ends == write.value:
+        return None
+    path = format_path(target.data, write.path)
+    message = f"the patch sets {path} to {write.value!r}, but the wiring writes {ends!r} over it"
+    place = Place(target.title, path, write.mark, "no effect")
+    source = Place(_title(wire.source.object), _name(wire.source.path), wire.source.mark, "what counts")
+    help = f"set {_name(wire.source.path)} of {wire.source.object.kind} instead"
+    return _finding(OVERWRITTEN, job, message, place, (source,), help)
+
+
+def _vanished(job: str, loss: Loss) -> Finding | None:
+    gone = [field for field in ("image", "command", "args", "resources", "volumeMounts") if field in loss.fields]
+    if "image" not in gone and "command" not in gone:
+        return None
+    path = _name(loss.path)
+    named = f" of container {loss.name}" if loss.name else ""
+    message = f"the patch replaces the whole list of containers of a {loss.object.kind}: {', '.join(gone)}{named} vanish"
+    place = Place(_title(loss.object), path, loss.mark, "lists of custom resources are replaced, not merged")
+    return _finding(VANISHED, job, message, place, (), "use a JSON patch, or repeat the container whole")
+
+
+def _covers(wire: Wire, path: Path) -> bool:
+    assert wire.target is not None
+    return path[: len(wire.target.path)] == wire.target.path
+
+
+def _within(written: Any, ends: Any) -> bool:
+    """True where a value is still there; single fields may have been written into a copied map since."""
+    if isinstance(written, dict) and isinstance(ends, dict):
+        return all(key in ends and _within(value, ends[key]) for key, value in written.items())
+    return bool(written == ends)
+
+
+def _title(object: ObjectId) -> str:
+    return "/".join(part for part in (object.kind, object.namespace, object.name) if part)
+
+
+def _name(path: Path) -> str:
+    return format_path(None, path)
+
+
+def _finding(rule: Rule, job: str, message: str, place: Place, related: tuple[Place, ...], help: str) -> Finding:
+    return Finding(rule.id, rule.name, rule.severity, message, place, related, help, (job,))

@@ -1,0 +1,80 @@
+"""job.yaml, fabric.yaml and cluster.yaml against our own schemas, before kustomize runs: the line is still known."""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path as File
+from typing import Any
+
+from trainyard.errors import Fault
+from trainyard.fieldpath import Path, format_path
+from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.nodes import Node
+from trainyard.objects import Object
+from trainyard.rules.registry import declare
+from trainyard.violation import Violation, sentence, violations
+
+INVALID = declare(
+    "SCH003",
+    "job-file-invalid",
+    Severity.ERROR,
+    """A TrainingJob, Fabric or Cluster that its schema refuses.
+
+    kustomize would carry a misspelt field nowhere, so the job would train with the default, and it stops at a missing
+    field without naming the file. So these files are checked before it runs.
+
+    Bad:
+        apiVersion: trainyard.dev/v1alpha1
+        kind: TrainingJob
+        metadata: {name: llama-8b-sft}
+        spec: {cluster: gpu-east, node: 4, learningRate: 2e-5x}
+    Good:
+        apiVersion: trainyard.dev/v1alpha1
+        kind: TrainingJob
+        metadata: {name: llama-8b-sft}
+        spec: {cluster: gpu-east, nodes: 4, learningRate: 2e-5}
+
+    Source: schemas/trainyard.dev/
+    """,
+)
+
+
+def check_facts(node: Node, kind: str, home: File | None = None) -> Iterator[Finding]:
+    """Everything that the schema of `kind` (TrainingJob, Fabric or Cluster) refuses in a document, by field.
+
+    `home` holds schemas/; the default is the repository of this file. Fault where there is no schema for `kind`.
+    """
+    home = home or File(__file__).resolve().parents[2]
+    validator, schema = _validator(home / "schemas" / "trainyard.dev" / f"{kind.lower()}_v1alpha1.json")
+    document = node.plain()
+    title = Object.of(document, 0).title if isinstance(document, dict) else kind
+    for violation in violations(validator, schema, document):
+        place = Place(title, format_path(document, violation.path), _position(node, violation))
+        message = sentence(violation, format_path(document, _author_path(violation.path)))
+        yield Finding(INVALID.id, INVALID.name, INVALID.severity, message, place, help=violation.help)
+
+
+@cache
+def _validator(schema_file: File) -> tuple[Any, dict[str, Any]]:
+    import jsonschema_rs
+
+    try:
+        schema = json.loads(schema_file.read_bytes())
+        return jsonschema_rs.validator_for(schema), schema
+    except (OSError, ValueError) as error:
+        raise Fault(f"{schema_file} is no usable JSON Schema: {error}") from error
+
+
+def _author_path(path: Path) -> Path:
+    """The path as people say it: everything they set is under `spec`, so that goes without saying."""
+    return path[1:] if len(path) > 1 and path[0] == "spec" else path
+
+
+def _position(root: Node, violation: Violation) -> Position | None:
+    """The value that is wrong; the key where the field may not be there, or where something under it is missing."""
+    node = root.at(violation.path)
+    if node is None:
+        return root.mark
+    if violation.at_key or isinstance(node.value, dict | list):
+        return node.key_mark or node.mark
+    return node.mark

@@ -1,0 +1,55 @@
+"""Plain manifest files as a unit, with the place of every field."""
+
+from collections.abc import Sequence
+
+from trainyard.errors import InputError
+from trainyard.fieldpath import Path
+from trainyard.finding import Position
+from trainyard.nodes import Node
+from trainyard.objects import Object
+from trainyard.sources import Sources
+from trainyard.unit import Unit
+
+
+class ManifestOrigin:
+    """Where the fields of plain manifests stand: in the file itself."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+
+    def position(self, rendered: Object, path: Path) -> Position | None:
+        """The place of a field, or of the nearest one above it that is there."""
+        root = self._nodes[rendered.index]
+        for length in range(len(path), 0, -1):
+            node = root.at(path[:length])
+            if node is not None:
+                return node.mark if length == len(path) else node.key_mark or node.mark
+        return root.mark
+
+
+def read_manifests(name: str, files: Sequence[str], sources: Sources) -> tuple[Unit, ManifestOrigin]:
+    """The objects of some files, `kind: List` taken apart. InputError where a document is no object, or there is none."""
+    nodes: list[Node] = []
+    for file in files:
+        for document in sources.documents(file):
+            nodes.extend(_objects(document, file))
+    if not nodes:
+        raise InputError("holds no Kubernetes object", name)
+    objects = tuple(Object.of(node.plain(), index) for index, node in enumerate(nodes))
+    return Unit(name, False, objects), ManifestOrigin(nodes)
+
+
+def _objects(document: Node, file: str) -> list[Node]:
+    mark = document.mark
+    line, column = (mark.line, mark.column) if mark else (0, 0)
+    if not isinstance(document.value, dict):
+        raise InputError("expected a Kubernetes object, found no map", file, line, column)
+    if "kind" not in document.value or "apiVersion" not in document.value:
+        missing = "kind" if "kind" not in document.value else "apiVersion"
+        raise InputError(f"is no Kubernetes object: {missing} is missing", file, line, column)
+    items = document.value.get("items")
+    if document.value["kind"].value != "List" or items is None:
+        return [document]
+    if not isinstance(items.value, list):
+        raise InputError("items of a List must be a list", file, line, column)
+    return [found for item in items.value for found in _objects(item, file)]

@@ -1,0 +1,111 @@
+"""A folder that kustomize renders, as a unit with the place of every value."""
+
+from trainyard.contract import FACTS, after_rendering, before_rendering
+from trainyard.discover import Target, TargetKind
+from trainyard.errors import InputError
+from trainyard.fieldpath import Path
+from trainyard.finding import Finding, Position
+from trainyard.jobfile import check_facts
+from trainyard.kustomization import load_graph
+from trainyard.nodes import Node
+from trainyard.objects import Object
+from trainyard.render import Rendering
+from trainyard.replay import PatchRecord, Replay, replay
+from trainyard.sources import Sources
+from trainyard.unit import Unit
+
+
+class RenderedOrigin:
+    """Where the fields of rendered objects were written, and of the facts they were made from."""
+
+    def __init__(self, replayed: Replay, facts: dict[int, Node]) -> None:
+        self._replayed = replayed
+        self._facts = facts
+
+    def position(self, rendered: Object, path: Path) -> Position | None:
+        """The place of a field, or of the nearest one above it that is there; None where it is not known."""
+        fact = self._facts.get(rendered.index)
+        if fact is None:
+            return self._replayed.position(rendered, path)
+        for length in range(len(path), -1, -1):
+            node = fact.at(path[:length])
+            if node is not None:
+                return node.mark if length == len(path) else node.key_mark or node.mark
+        return None
+
+
+class Prepared:
+    """A folder that was checked as far as its sources tell."""
+
+    def __init__(self, sources: Sources, target: Target) -> None:
+        self.sources = sources
+        self.target = target
+        self.findings: list[Finding] = []
+        """What is wrong already. Where there is something, the folder is not rendered."""
+        self.replayed: Replay | None = None
+        self._check()
+
+    @property
+    def may_render(self) -> bool:
+        """True where nothing was found that rendering would trip over."""
+        return not self.findings
+
+    def _check(self) -> None:
+        job = self.target.name
+        graph = load_graph(self.sources, job)
+        if self.target.kind is TargetKind.JOB:
+            self.findings += self._job_file(f"{job}/job.yaml")
+            if self.findings:
+                return
+        self.replayed = replay(self.sources.root, job, self.sources)
+        for patch in self.replayed.patches:
+            if patch.matched == 0:
+                raise _hits_nothing(patch)
+        if self.target.kind is TargetKind.JOB:
+            kustomization = graph.kustomizations[graph.folder]
+            resources = kustomization.root.value.get("resources")
+            mark = resources and (resources.key_mark or resources.mark)
+            self.findings += before_rendering(job, self.replayed, mark or Position(kustomization.file, 1, 1))
+            self.findings += self._facts()
+
+    def _job_file(self, file: str) -> list[Finding]:
+        documents = self.sources.documents(file)
+        if len(documents) != 1:
+            raise InputError(f"expected one TrainingJob, found {len(documents) or 'no'} documents", file)
+        return [self._of_this_job(finding) for finding in check_facts(documents[0], "TrainingJob")]
+
+    def _facts(self) -> list[Finding]:
+        assert self.replayed is not None
+        return [
+            self._of_this_job(finding)
+            for node in self.replayed.facts
+            if (kind := node.at(("kind",))) is not None and kind.value in FACTS
+            for finding in check_facts(node, kind.value)
+        ]
+
+    def _of_this_job(self, finding: Finding) -> Finding:
+        from dataclasses import replace
+
+        return replace(finding, jobs=(self.target.name,))
+
+    def unit(self, rendering: Rendering) -> tuple[Unit, RenderedOrigin]:
+        """The unit of what came out. InputError where kustomize refused; adds what only the replay sees to `findings`."""
+        if rendering.error:
+            file = rendering.error_file or self.target.name
+            raise InputError(rendering.error, file, rendering.error_line, 1 if rendering.error_line else 0)
+        assert self.replayed is not None
+        objects = tuple(Object.of(data, index) for index, data in enumerate(rendering.objects))
+        nodes = dict(enumerate(self.replayed.facts, start=len(objects)))
+        facts = tuple(Object.of(node.plain(), index) for index, node in nodes.items())
+        is_job = self.target.kind is TargetKind.JOB
+        if is_job:
+            self.findings += after_rendering(self.target.name, self.replayed, objects)
+        return Unit(self.target.name, is_job, objects, facts), RenderedOrigin(self.replayed, nodes)
+
+
+def _hits_nothing(patch: PatchRecord) -> InputError:
+    at = patch.entry or patch.mark
+    message = "patch hits nothing: no object matches its target"
+    if at is None:
+        return InputError(message, patch.file)
+    return InputError(message, at.file, at.line, at.column, "compare kind, name and namespace with the objects it is for")

@@ -1,0 +1,192 @@
+"""Where each rendered value was written.
+
+The declared kustomization is evaluated again, over nodes that carry their marks. It need not be complete: a position
+counts only where the replayed value equals the rendered one, so what cannot be replayed has no known position.
+"""
+
+from functools import cached_property
+from pathlib import Path as FilePath
+from typing import Any
+
+from trainyard.fieldpath import Path
+from trainyard.finding import Position
+from trainyard.nodes import Node, RawMark, load_embedded
+from trainyard.objects import Object
+from trainyard.replay.evaluate import Stage, evaluate
+from trainyard.replay.merge import leaves
+from trainyard.replay.patches import Patch, Patched
+from trainyard.replay.records import End, Loss, ObjectId, PatchRecord, Wire, Write
+from trainyard.replay.replacements import Wiring
+from trainyard.replay.resources import Resource
+from trainyard.sources import Sources
+
+__all__ = ["End", "Loss", "ObjectId", "PatchRecord", "Replay", "Wire", "Write", "replay"]
+
+_OUR_GROUP = "trainyard.dev/"
+
+
+def replay(root: FilePath, folder: str, sources: Sources | None = None) -> "Replay":
+    """Evaluate a folder's kustomization over nodes. InputError where a file of it cannot be read.
+
+    What the folder may ask for is not checked here: `kustomization.load_graph` does, before.
+    """
+    return Replay(evaluate(sources or Sources(root), folder))
+
+
+class Replay:
+    """The objects of one folder as replayed, and what was done to them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._facts = [each for each in stage.deleted if each.is_local or each.api_version.startswith(_OUR_GROUP)]
+        self._by_id: dict[ObjectId, Node] = {}
+        for resource in (*stage.resources, *self._facts):
+            self._by_id.setdefault(_object_id(resource), resource.node)
+
+    @property
+    def objects(self) -> list[Node]:
+        """Objects that are applied, in order."""
+        return [resource.node for resource in self._stage.resources]
+
+    @property
+    def facts(self) -> list[Node]:
+        """Local objects (TrainingJob, Fabric, Cluster) as they stood before the wiring deleted them."""
+        return [resource.node for resource in self._facts]
+
+    def node(self, rendered: Object) -> Node | None:
+        """The replayed object of the same apiVersion, kind, namespace and name, or None."""
+        return self._by_id.get(ObjectId(rendered.api_version, rendered.kind, rendered.namespace, rendered.name))
+
+    def position(self, rendered: Object, path: Path) -> Position | None:
+        """Where the field at `path` was written; for an absent one, the nearest field above it that is there.
+
+        None where the replayed value differs from the rendered one. A map or list counts as equal where it has the same
+        keys or length; its position is that of its key. The path may go on into a JSON or YAML document in a string.
+        """
+        node = self.node(rendered)
+        data: Any = rendered.data
+        best = _place(node, data)
+        for step in path:
+            if node is None or not _same(node, data):
+                return None
+            if type(node.value) is str:
+                node = load_embedded(node)
+                if node is None:
+                    return best
+                data = node.plain()
+            below = node.child(step)
+            try:
+                data = data[step]
+            except (LookupError, TypeError):
+                return best if below is None else None
+            if below is None:
+                return None
+            node = below
+            best = _place(node, data) or best
+        return best if node is not None and _same(node, data) else None
+
+    @cached_property
+    def wires(self) -> tuple[Wire, ...]:
+        """What each replacement did at each field, and replacements that reached nothing."""
+        found = [
+            self._wire(wiring, resource)
+            for resource in (*self._stage.resources, *self._stage.deleted)
+            for wiring in resource.wired
+        ]
+        return (*found, *(self._wire(wiring, None) for wiring in self._stage.unreached))
+
+    @cached_property
+    def patches(self) -> tuple[PatchRecord, ...]:
+        """Every patch and what became of it."""
+        unique = {id(patch): patch for patch in self._stage.patches}
+        final = {
+            id(resource): {id(node): path for path, node in leaves(resource.node)}
+            for resource in self._stage.resources
+            if resource.patched
+        }
+        done: dict[int, list[tuple[Resource, Patched]]] = {}
+        for resource in (*self._stage.resources, *self._stage.deleted):
+            for patched in resource.patched:
+                done.setdefault(id(patched.patch), []).append((resource, patched))
+        return tuple(_patch_record(patch, done.get(key, []), final) for key, patch in unique.items())
+
+    def _wire(self, wiring: Wiring, target: Resource | None) -> Wire:
+        source = self._final(wiring.source)
+        value = wiring.value
+        start = None
+        if source is not None and value is not None:
+            start = End(_object_id(source), wiring.source_path, value.plain(), value.mark)
+        elif value is not None:
+            start = End(ObjectId("", "", "", ""), (), value.plain(), value.mark)
+        end = None
+        if target is not None and wiring.written is not None:
+            end = End(_object_id(target), wiring.path, wiring.written.plain(), wiring.written.mark)
+        elif target is not None:
+            end = End(_object_id(target), wiring.path, None, None)
+        entry = _mark(wiring.replacement.entry)
+        return Wire(entry, start, end, wiring.delimited, wiring.problem, wiring.field)
+
+    def _final(self, source: Resource | None) -> Resource | None:
+        """The resource that a source became here: it may have been read while a base was built."""
+        if source is None:
+            return None
+        every = (*self._stage.resources, *self._stage.deleted)
+        return next((each for each in every if each is source or each.origin is (source.origin or source)), source)
+
+
+def _patch_record(patch: Patch, done: list[tuple[Resource, Patched]], final: dict[int, dict[int, Path]]) -> PatchRecord:
+    writes: list[Write] = []
+    losses: list[Loss] = []
+    for resource, patched in done:
+        identity = _object_id(resource)
+        paths = final.get(id(resource), {})
+        for path, node in patched.written:
+            now = paths.get(id(node))
+            value, mark = node.plain(), node.mark
+            writes.append(
+                Write(identity, path if now is None else now, value, mark, now is None and id(resource) in final)
+            )
+        losses.extend(
+            Loss(identity, path, name, fields, new.key_mark or new.mark) for path, name, fields, new in patched.lost
+        )
+    mark = patch.node.mark
+    return PatchRecord(
+        _mark(patch.entry),
+        mark.file if mark is not None else "",
+        mark,
+        "json" if patch.is_json else "strategic",
+        patch.matched,
+        tuple(writes),
+        tuple(losses),
+        patch.failed,
+    )
+
+
+def _object_id(resource: Resource) -> ObjectId:
+    return ObjectId(resource.api_version, resource.kind, resource.namespace, resource.name)
+
+
+def _mark(raw: RawMark | None) -> Position | None:
+    return None if raw is None else Position(raw[0].file, raw[1], raw[2], raw[3])
+
+
+def _place(node: Node | None, data: Any) -> Position | None:
+    if node is None or not _same(node, data):
+        return None
+    if type(node.value) in (dict, list):
+        return node.key_mark or node.mark
+    return node.mark
+
+
+def _same(node: Node, data: Any) -> bool:
+    value = node.value
+    if type(value) is dict:
+        return type(data) is dict and value.keys() == data.keys()
+    if type(value) is list:
+        return type(data) is list and len(value) == len(data)
+    if type(value) is bool or type(data) is bool:
+        return value is data
+    if value is None:
+        # A key without a value comes out of kustomize as an empty text.
+        return data is None or (data == "" and not node.text)
+    return bool(value == data) and (type(value) is str) == (type(data) is str)

@@ -1,0 +1,230 @@
+"""Replacements: values copied from a field of one object to fields of others."""
+
+from dataclasses import dataclass
+
+from trainyard.fieldpath import Path
+from trainyard.nodes import Node, RawMark
+from trainyard.replay import paths
+from trainyard.replay.patterns import whole
+from trainyard.replay.resources import Resource, Selector, retyped, string, text_of
+from trainyard.scalars import resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a part of a text is taken or put."""
+
+    delimiter: str = ""
+    index: int = 0
+    create: bool = False
+
+    @classmethod
+    def of(cls, node: Node | None) -> "Options":
+        """Read from `options`."""
+        if node is None:
+            return cls()
+        index, create = node.child("index"), node.child("create")
+        return cls(
+            text_of(node.child("delimiter")),
+            index.value if index is not None and type(index.value) is int else 0,
+            create is not None and create.value is True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a value goes."""
+
+    select: Selector
+    reject: tuple[Selector, ...]
+    fields: tuple[str, ...]
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One entry of a list of replacements."""
+
+    entry: RawMark | None
+    constant: Node | None
+    source: Selector
+    field: str
+    options: Options
+    targets: tuple[Target, ...]
+
+    @classmethod
+    def of(cls, node: Node) -> "Replacement":
+        """Read from its entry."""
+        source = node.child("source")
+        listed = node.child("targets")
+        targets = listed.value if listed is not None and type(listed.value) is list else []
+        return cls(
+            node.raw,
+            node.child("sourceValue"),
+            Selector.of(source),
+            (text_of(source.child("fieldPath")) if source is not None else "") or "metadata.name",
+            Options.of(source.child("options") if source is not None else None),
+            tuple(_target(target) for target in targets),
+        )
+
+
+def _target(node: Node) -> Target:
+    rejects, fields = node.child("reject"), node.child("fieldPaths")
+    return Target(
+        Selector.of(node.child("select")),
+        tuple(
+            Selector.of(each) for each in (rejects.value if rejects is not None and type(rejects.value) is list else ())
+        ),
+        tuple(text_of(each) for each in (fields.value if fields is not None and type(fields.value) is list else ()))
+        or ("metadata.name",),
+        Options.of(node.child("options")),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Wiring:
+    """What one replacement did at one field, or that it reached none."""
+
+    replacement: Replacement
+    source: Resource | None
+    source_path: Path
+    value: Node | None
+    delimited: bool
+    problem: str = ""
+    field: str = ""
+    path: Path = ()
+    written: Node | None = None
+
+
+def apply(resources: list[Resource], replacement: Replacement) -> list[Wiring]:
+    """Copy the value. What reached a target is kept there; what reached none, or had no value, is returned."""
+    source, path, value, problem = _source(resources, replacement)
+    if value is None:
+        return [Wiring(replacement, source, path, None, False, problem, replacement.field)]
+    unreached: list[Wiring] = []
+    for target in replacement.targets:
+        reached = [resource for resource in resources if _selects(target, resource)]
+        if not reached:
+            unreached.append(Wiring(replacement, source, path, value, False, "no target"))
+        for resource in reached:
+            for named in target.fields:
+                done = _write(resource, replacement, target.options, named, source, path, value)
+                resource.wired.extend(done)
+    return unreached
+
+
+def _source(resources: list[Resource], replacement: Replacement) -> tuple[Resource | None, Path, Node | None, str]:
+    if replacement.constant is not None:
+        return (
+            None,
+            (),
+            string(replacement.constant.text, replacement.constant.raw, None, replacement.constant.style),
+            "",
+        )
+    wanted = replacement.source
+    found = [resource for resource in resources if _is_source(resource, wanted)]
+    if len(found) != 1:
+        return None, (), None, "several sources" if found else "no source"
+    held = paths.lookup(found[0].node, replacement.field)
+    if held is None or held[1].value in ({}, []):
+        return found[0], (), None, "no source field"
+    path, value = held
+    if replacement.options.delimiter:
+        parts = value.text.split(replacement.options.delimiter)
+        if not 0 <= replacement.options.index < len(parts):
+            return found[0], path, None, "no source field"
+        value = retyped(value, parts[replacement.options.index], value)
+    return found[0], path, value, ""
+
+
+def _is_source(resource: Resource, wanted: Selector) -> bool:
+    if (
+        wanted.kind
+        and not wanted.name
+        and not wanted.namespace
+        and wanted.kind != resource.kind
+        and not resource.previous
+    ):
+        return False
+    group, version = resource.group_version
+    if (wanted.group and wanted.group != group) or (wanted.version and wanted.version != version):
+        return False
+    return any(
+        (not wanted.kind or wanted.kind == each.kind)
+        and (not wanted.name or wanted.name == each.name)
+        and (not wanted.namespace or wanted.namespace == (each.namespace or "default"))
+        for each in resource.ids
+    )
+
+
+def _selects(target: Target, resource: Resource) -> bool:
+    return (
+        _any_id(target.select, resource)
+        and resource.carries(target.select)
+        and not any(_rejects(reject, resource) for reject in target.reject)
+    )
+
+
+def _rejects(reject: Selector, resource: Resource) -> bool:
+    if (reject.labels or reject.annotations) and resource.carries(reject):
+        return True
+    return not reject.names_nothing and _any_id(reject, resource)
+
+
+def _any_id(selector: Selector, resource: Resource) -> bool:
+    if selector.group or selector.version:
+        group, version = resource.group_version
+        if not whole(selector.group)(group) or not whole(selector.version)(version):
+            return False
+    kind, name, namespace = whole(selector.kind), whole(selector.name), whole(selector.namespace)
+    return any(kind(each.kind) and name(each.name) and namespace(each.namespace) for each in resource.ids)
+
+
+def _write(
+    resource: Resource,
+    replacement: Replacement,
+    options: Options,
+    named: str,
+    source: Resource | None,
+    source_path: Path,
+    value: Node,
+) -> list[Wiring]:
+    delimited = bool(options.delimiter)
+    tag = (value.tag if value.tag in ("map", "seq") else "str") if options.create else ""
+    places = paths.match(resource.own(), paths.split(named), tag)
+    if not places:
+        return [Wiring(replacement, source, source_path, value, delimited, "no target field", named)]
+    done = []
+    for holder, key, path in places:
+        old = holder.child(key)
+        assert old is not None
+        new = _copied(old, value, options)
+        if new is None:
+            done.append(Wiring(replacement, source, source_path, value, delimited, "no target field", named, path))
+            continue
+        holder.value[key] = new
+        problem = "map into text" if type(value.value) in (dict, list) and type(new.value) not in (dict, list) else ""
+        done.append(Wiring(replacement, source, source_path, value, delimited, problem, named, path, new))
+    return done
+
+
+def _copied(old: Node, value: Node, options: Options) -> Node | None:
+    structured = type(old.value) in (dict, list)
+    if options.delimiter:
+        if structured:
+            return None
+        parts = old.text.split(options.delimiter)
+        if options.index < 0:
+            parts.insert(0, value.text)
+        elif options.index >= len(parts):
+            parts.append(value.text)
+        else:
+            parts[options.index] = value.text
+        return retyped(value, options.delimiter.join(parts), old)
+    if structured:
+        copied = value.copy()
+        return copied.under(old.key_raw)
+    if old.tag in ("", "null"):
+        tag, plain = resolve(value.text, None, plain=True)
+        return Node(plain, value.raw, old.key_raw, value.style, value.text, tag)
+    return retyped(value, value.text, old)

@@ -1,0 +1,92 @@
+"""Prints what a run found: for people, for programs, for code hosts and for test viewers.
+
+A format is a module with `write(report, out, look)`. It is imported when it is asked for, since start-up time counts.
+"""
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, TextIO
+
+from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FINDINGS, UsageError
+from trainyard.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from trainyard.rules.registry import Rule
+
+_MODULES = {"text": "text", "json": "document", "sarif": "sarif", "junit": "junit", "github": "github"}
+
+FORMATS = tuple(_MODULES)
+
+LineOf = Callable[[str, int], str | None]
+"""The text of a source line, counted from 1 and without its line break; None where it cannot be read."""
+
+
+def _no_line(_file: str, _line: int) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that a run has to say."""
+
+    findings: tuple[Finding, ...]
+    """In the order in which they are printed."""
+    units: tuple[str, ...]
+    """Names of all jobs or manifests that were judged, those without findings included."""
+    suppressed: int = 0
+    """Findings that a comment silenced."""
+    cached: int = 0
+    """Units that are unchanged since the last run."""
+    seconds: float = 0.0
+    """Wall time of the run."""
+    fail_on: Severity = Severity.ERROR
+    """From which severity on a finding fails the run."""
+    line_of: LineOf = field(default=_no_line, repr=False, compare=False)
+    noun: str = "job"
+    """What one unit is called; its plural takes an s."""
+
+    @property
+    def exit_code(self) -> int:
+        """2 where some input could not be judged, else 1 where a finding fails the run, else 0."""
+        if any(finding.input_error for finding in self.findings):
+            return EXIT_BAD_INPUT
+        return EXIT_FINDINGS if any(self.fails(finding) for finding in self.findings) else EXIT_CLEAN
+
+    def fails(self, finding: Finding) -> bool:
+        """True where this finding fails the run."""
+        return finding.input_error or finding.severity >= self.fail_on
+
+    def affected(self) -> set[str]:
+        """The judged units that findings reach."""
+        return {job for finding in self.findings for job in finding.jobs}.intersection(self.units)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What formats need to know beside the findings."""
+
+    color: bool = False
+    """Text alone: use terminal colours."""
+    width: int = 100
+    """Text alone: columns of the terminal."""
+    rules: Mapping[str, "Rule"] = field(default_factory=dict)
+    """SARIF alone: the rules that ran, for their pages."""
+
+
+def write(
+    report: Report,
+    form: str,
+    out: TextIO,
+    *,
+    color: bool = False,
+    width: int = 100,
+    rules: Mapping[str, "Rule"] | None = None,
+) -> None:
+    """Write one report to `out` in one of FORMATS. UsageError for another format."""
+    if form not in _MODULES:
+        raise UsageError(f"no format is called {form}; there are {', '.join(FORMATS)}")
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(encoding=None if form == "text" else "utf-8", errors="backslashreplace")
+    import_module(f"{__name__}.{_MODULES[form]}").write(report, out, Look(color, width, rules or {}))

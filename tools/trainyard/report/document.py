@@ -1,0 +1,66 @@
+"""Findings for programs: one JSON document, described by findings.schema.json."""
+
+import json
+from typing import Any, TextIO
+
+from trainyard.finding import Finding, Place, Severity
+from trainyard.report import Look, Report
+from trainyard.report.escape import json_text, whole
+from trainyard.report.summary import totals
+from trainyard.report.where import file_of, position_of
+
+VERSION = 1
+
+
+def write(report: Report, out: TextIO, _look: Look) -> None:
+    """One document, indented, in ASCII."""
+    out.write(json_text(json.dumps(document(report), indent=2)) + "\n")
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report as plain data."""
+    found = totals(report)
+    return {
+        "version": VERSION,
+        "findings": [_finding(finding) for finding in report.findings],
+        "summary": {
+            "jobs": len(report.units),
+            "jobs_with_findings": len(report.affected()),
+            "errors": found[Severity.ERROR],
+            "warnings": found[Severity.WARNING],
+            "infos": found[Severity.INFO],
+            "bad_inputs": sum(finding.input_error for finding in report.findings),
+            "suppressed": report.suppressed,
+            "unchanged": report.cached,
+            "seconds": round(report.seconds, 3),
+            "fail_on": report.fail_on.label,
+            "exit_code": report.exit_code,
+        },
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": whole(finding.rule),
+        "name": whole(finding.name),
+        "severity": finding.severity.label,
+        "message": whole(finding.message),
+        "label": whole(finding.place.label),
+        **_place(finding.place),
+        "jobs": [whole(job) for job in finding.jobs],
+        "related": [{"message": whole(place.label), **_place(place)} for place in finding.related],
+        "help": whole(finding.help),
+        "input_error": finding.input_error,
+    }
+
+
+def _place(place: Place) -> dict[str, Any]:
+    position = position_of(place)
+    file = file_of(place)
+    return {
+        "file": None if file is None else whole(file),
+        "line": position.line if position else None,
+        "column": position.column if position else None,
+        "object": whole(place.object),
+        "path": whole(place.path),
+    }

@@ -1,0 +1,40 @@
+"""Findings for test viewers: a suite with one case per job, in the XML of JUnit."""
+
+import xml.etree.ElementTree as ET
+from typing import TextIO
+
+from trainyard.finding import Finding
+from trainyard.report import Look, Report
+from trainyard.report.escape import visible
+from trainyard.report.text import finding_lines, input_error_line
+from trainyard.report.where import file_of
+
+_SUITE = "lint-jobs"
+
+
+def write(report: Report, out: TextIO, _look: Look) -> None:
+    """A failure for each finding that fails the run, an error for each bad input; the rest is output of its case."""
+    cases: dict[str, list[Finding]] = {unit: [] for unit in report.units}
+    for finding in report.findings:
+        for unit in finding.jobs or (file_of(finding.place) or _SUITE,):
+            cases.setdefault(unit, []).append(finding)
+    suite = ET.Element("testsuite", name=_SUITE, tests=str(len(cases)), time=f"{report.seconds:.3f}")
+    totals = {"failure": 0, "error": 0}
+    for name, findings in cases.items():
+        case = ET.SubElement(suite, "testcase", classname=_SUITE, name=visible(name))
+        for finding in filter(report.fails, findings):
+            tag = "error" if finding.input_error else "failure"
+            totals[tag] += 1
+            kind = visible(f"{finding.rule} {finding.name}")
+            ET.SubElement(case, tag, type=kind, message=visible(finding.message)).text = _body(finding, report)
+        if others := [_body(finding, report) for finding in findings if not report.fails(finding)]:
+            ET.SubElement(case, "system-out").text = "\n".join(others)
+    suite.set("failures", str(totals["failure"]))
+    suite.set("errors", str(totals["error"]))
+    ET.indent(suite)
+    out.write(f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(suite, encoding="unicode")}\n')
+
+
+def _body(finding: Finding, report: Report) -> str:
+    lines = [input_error_line(finding)] if finding.input_error else finding_lines(finding, report, Look())
+    return "\n".join(["", *lines, ""])

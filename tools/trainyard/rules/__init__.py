@@ -1,0 +1,44 @@
+"""The catalogue of rules, a module a family."""
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from trainyard.objects import Object
+from trainyard.rules.registry import Problem, Rule, registered
+from trainyard.unit import Unit
+from trainyard.workload.model import Workload
+
+FAMILIES = (
+    "batch",
+    "contract",
+    "gang",
+    "gitops",
+    "memory",
+    "mpi",
+    "nccl",
+    "network",
+    "rendezvous",
+    "resources",
+    "secrets",
+    "storage",
+)
+"""Every module that declares rules; a module that is not listed is not run."""
+
+
+def all_rules() -> dict[str, Rule]:
+    """Every rule by id, sorted."""
+    for family in FAMILIES:
+        import_module(f"trainyard.rules.{family}")
+    return registered()
+
+
+def problems(rule: Rule, unit: Unit, workloads: tuple[Workload, ...]) -> Iterator[Problem]:
+    """What one rule finds in a unit, whose training jobs are `workloads`."""
+    if rule.needs is Workload:
+        for workload in workloads:
+            yield from rule.check(workload)
+    elif rule.needs is Object:
+        for obj in unit.objects:
+            yield from rule.check(obj)
+    else:
+        yield from rule.check(unit)

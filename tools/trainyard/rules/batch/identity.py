@@ -1,0 +1,164 @@
+"""The numbers of a TrainingJob against one another."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from trainyard.fieldpath import lookup
+from trainyard.finding import Severity
+from trainyard.objects import Object
+from trainyard.rules.registry import Problem, rule
+from trainyard.unit import Unit
+
+_TOLERANCE = 1e-6
+
+
+@rule("BAT001", "batch-identity", Severity.ERROR, needs=Unit)
+def batch_identity(unit: Unit) -> Iterator[Problem]:
+    """The global batch is not micro-batch x accumulation x data-parallel ranks.
+
+    Each data-parallel rank takes `accumulation` micro-batches a step. A global batch that says otherwise trains with
+    another batch than the paper, the schedule and the learning rate were made for.
+
+    Bad:
+        kind: TrainingJob
+        spec: {batch: {global: 512}}
+    Good:
+        kind: TrainingJob
+        spec: {batch: {accumulation: 4, global: 512}}
+    Near miss:
+        kind: TrainingJob
+        spec: {tensorParallel: 8, batch: {global: 32}}
+
+    Source: https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters
+    """
+    job = unit.fact("TrainingJob")
+    if job is None:
+        return
+    micro, accumulation, whole, nodes, gpus = (
+        _count(job, *path)
+        for path in (("batch", "micro"), ("batch", "accumulation"), ("batch", "global"), ("nodes",), ("gpusPerNode",))
+    )
+    if not (micro and accumulation and whole and nodes and gpus):
+        return
+    ranks = nodes * gpus
+    split = math.prod(_count(job, f"{kind}Parallel") or 1 for kind in ("tensor", "pipeline", "context"))
+    if ranks % split:
+        yield Problem(
+            f"{ranks} ranks ({nodes} nodes x {gpus} GPUs) cannot be split into groups of {split}"
+            " (tensor x pipeline x context parallel)",
+            job.at("spec", "nodes"),
+        )
+        return
+    sharers = f"ranks {ranks}" if split == 1 else f"data-parallel ranks {ranks // split} ({ranks} / {split})"
+    product = micro * accumulation * (ranks // split)
+    if product != whole:
+        yield Problem(
+            f"micro {micro} x accumulation {accumulation} x {sharers} = {product}, but global is {whole}",
+            job.at("spec", "batch", "global", label=f"{product} is what the ranks take"),
+            help=_batch_remedy(whole, micro * (ranks // split), product),
+        )
+
+
+@rule("BAT002", "learning-rate-scaling", Severity.ERROR, needs=Unit)
+def learning_rate_scaling(unit: Unit) -> Iterator[Problem]:
+    """The learning rate does not follow from the scaling rule that the job declares.
+
+    `learningRateScaling` names a rule, a base learning rate and the batch that it was tuned at. Linear multiplies the
+    rate by global / base batch, sqrt by the root of that. A rate that was left over from another batch diverges or
+    wastes the run.
+
+    Bad:
+        kind: TrainingJob
+        spec: {learningRate: 0.00002, learningRateScaling: {rule: linear, baseLearningRate: 0.00002, baseBatch: 64}}
+    Good:
+        kind: TrainingJob
+        spec: {learningRate: 0.00008, learningRateScaling: {rule: linear, baseLearningRate: 0.00002, baseBatch: 64}}
+    Near miss:
+        kind: TrainingJob
+        spec: {learningRate: 0.00004, learningRateScaling: {rule: sqrt, baseLearningRate: 0.00002, baseBatch: 64}}
+
+    Source: https://arxiv.org/abs/1706.02677
+    """
+    job = unit.fact("TrainingJob")
+    if job is None:
+        return
+    name = _field(job, "learningRateScaling", "rule")
+    rate, base, batch = (
+        _number(job, *path)
+        for path in (
+            ("learningRate",),
+            ("learningRateScaling", "baseLearningRate"),
+            ("learningRateScaling", "baseBatch"),
+        )
+    )
+    whole = _count(job, "batch", "global")
+    if rate is None or not base or not batch or not whole or name not in ("linear", "sqrt"):
+        return
+    factor = whole / batch if name == "linear" else math.sqrt(whole / batch)
+    if not math.isclose(rate, base * factor, rel_tol=_TOLERANCE):
+        ratio = f"{whole} / {batch:g}" if name == "linear" else f"sqrt({whole} / {batch:g})"
+        yield Problem(
+            f"the {name} rule gives {base:g} x {ratio} = {base * factor:g}, but learningRate is {rate:g}",
+            job.at("spec", "learningRate"),
+            related=(job.at("spec", "learningRateScaling", label="the rule"),),
+            help=f"set learningRate to {base * factor:g}, or correct the rule",
+        )
+
+
+@rule("BAT005", "schedule-longer-than-run", Severity.ERROR, needs=Unit)
+def schedule_longer_than_run(unit: Unit) -> Iterator[Problem]:
+    """The warm-up is as long as the run, or longer.
+
+    The learning rate rises to the last step and never reaches the schedule that was asked for.
+
+    Bad:
+        kind: TrainingJob
+        spec: {warmupSteps: 2000, steps: 1000}
+    Good:
+        kind: TrainingJob
+        spec: {warmupSteps: 100, steps: 1000}
+    Near miss:
+        kind: TrainingJob
+        spec: {warmupSteps: 999, steps: 1000}
+
+    Source: https://arxiv.org/abs/1706.02677
+    """
+    job = unit.fact("TrainingJob")
+    warmup, steps = (_count(job, name) if job else None for name in ("warmupSteps", "steps"))
+    if job is not None and warmup and steps and warmup >= steps:
+        yield Problem(
+            f"warm-up takes {warmup} steps, but the run has {steps}",
+            job.at("spec", "warmupSteps"),
+            related=(job.at("spec", "steps", label="the whole run"),),
+            help="shorten the warm-up or lengthen the run",
+        )
+
+
+def _field(job: Object, *path: str) -> Any:
+    try:
+        return lookup(job.data, ("spec", *path))
+    except KeyError:
+        return None
+
+
+def _count(job: Object, *path: str) -> int | None:
+    value = _field(job, *path)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _number(job: Object, *path: str) -> float | None:
+    """A number of the job; PyYAML reads 2e-5 as text, which counts as the number that it is."""
+    value = _field(job, *path)
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _batch_remedy(whole: int, a_step: int, product: int) -> str:
+    if whole % a_step:
+        return f"set global to {product}, or to another multiple of {a_step}"
+    return f"set global to {product}, or accumulation to {whole // a_step}"

@@ -1,0 +1,27 @@
+"""One finding for one cause."""
+
+from collections.abc import Iterable, Iterator
+
+from trainyard.fieldpath import Path
+from trainyard.objects import Spot
+from trainyard.rules.registry import Problem
+
+
+def told_once(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Problems that say the same about several places as one, which shows the other places as related.
+
+    A PyTorchJob holds the launch line in its master and in its worker template: one mistake, written twice.
+    """
+    first: dict[str, Problem] = {}
+    others: dict[str, list[Problem]] = {}
+    for problem in problems:
+        if problem.message in first:
+            others[problem.message].append(problem)
+        else:
+            first[problem.message], others[problem.message] = problem, []
+    for message, problem in first.items():
+        places: dict[tuple[int, Path], Spot] = {}
+        for spot in (*problem.related, *(spot for other in others[message] for spot in (other.spot, *other.related))):
+            places.setdefault((spot.object.index, spot.path), spot)
+        places.pop((problem.spot.object.index, problem.spot.path), None)
+        yield Problem(message, problem.spot, tuple(places.values()), problem.help)

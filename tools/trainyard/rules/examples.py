@@ -1,0 +1,153 @@
+"""The examples on a rule's page, as units that the rule can be run on.
+
+A block holds only the lines that matter. They are merged onto the good job of `example.yaml`, as kustomize would: maps
+merge, lists of named items merge by name, other lists are replaced, null deletes. `$replace` under a key puts a whole
+map or list in place of the old one, `$patch: delete` takes an item or a document away, and a block whose first line is
+`# whole` stands alone.
+"""
+
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainyard.objects import Object
+from trainyard.unit import Unit
+
+HEADINGS = ("Bad", "Good", "Near miss")
+WHOLE = "# whole"
+
+_HEADING = re.compile(rf"({'|'.join(HEADINGS)}):\s*\Z")
+_ITEM_KEYS = ("name", "mountPath", "containerPort", "port")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One block of a page."""
+
+    heading: str
+    """Bad, Good or Near miss."""
+    text: str
+    """The YAML as the page shows it, without its indent."""
+
+    @property
+    def unit(self) -> Unit:
+        """What the rule is run on: the block merged onto the good job, or the block alone if it is whole.
+
+        ValueError where the block is not YAML, or holds a document without a kind.
+        """
+        return unit_of(merge(() if self.text.startswith(WHOLE) else _good_job(), _documents(self.text)))
+
+
+def examples(page: str) -> tuple[Example, ...]:
+    """The examples of a rule's docstring, in the order of the page."""
+    found: list[Example] = []
+    heading, lines = "", []
+    for line in [*cleandoc(page).splitlines(), "end"]:
+        if heading and (not line or line.startswith("    ")):
+            lines.append(line.removeprefix("    "))
+            continue
+        if heading:
+            found.append(Example(heading, "\n".join(lines).strip("\n") + "\n"))
+        match = _HEADING.match(line)
+        heading, lines = (match[1] if match else ""), []
+    return tuple(found)
+
+
+def good_job() -> Unit:
+    """The example manifests as they are: every rule is silent about them."""
+    return unit_of(list(_good_job()))
+
+
+def unit_of(documents: list[dict[str, Any]]) -> Unit:
+    """Plain documents as a unit; a TrainingJob, Fabric or Cluster among them is a fact, as after rendering."""
+    facts = [document for document in documents if str(document.get("apiVersion")).startswith("trainyard.dev/")]
+    applied = [document for document in documents if document not in facts]
+    objects = [Object.of(document, index) for index, document in enumerate(applied + facts)]
+    return Unit(
+        name="example",
+        is_job=any(fact.get("kind") == "TrainingJob" for fact in facts),
+        objects=tuple(objects[: len(applied)]),
+        facts=tuple(objects[len(applied) :]),
+    )
+
+
+def merge(
+    base: tuple[dict[str, Any], ...] | list[dict[str, Any]], blocks: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """`base` with each block merged onto its document: the one of its kind and name, or the only one of its kind."""
+    documents = list(deepcopy(base))
+    for block in blocks:
+        position = _document_for(block, documents)
+        if position is None:
+            documents.append(_merged({}, block))
+        elif block.get("$patch") == "delete":
+            del documents[position]
+        else:
+            documents[position] = _merged(documents[position], block)
+    return documents
+
+
+def _document_for(block: dict[str, Any], documents: list[dict[str, Any]]) -> int | None:
+    same_kind = [i for i, document in enumerate(documents) if document.get("kind") == block["kind"]]
+    name = block.get("metadata", {}).get("name")
+    named = [i for i in same_kind if documents[i]["metadata"].get("name") == name]
+    if named:
+        return named[0]
+    if name is None and len(same_kind) > 1:
+        raise ValueError(f"the example holds several documents of kind {block['kind']}: say which by metadata.name")
+    return same_kind[0] if len(same_kind) == 1 else None
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if isinstance(new, Mapping):
+        if "$replace" in new:
+            return new["$replace"]
+        result = dict(old) if isinstance(old, Mapping) else {}
+        for key, value in new.items():
+            if value is None:
+                result.pop(key, None)
+            else:
+                result[key] = _merged(result.get(key), value)
+        return result
+    if isinstance(old, list) and isinstance(new, list) and (key := _item_key(old + new)):
+        return _merged_items(old, new, key)
+    return new
+
+
+def _merged_items(old: list[Any], new: list[Any], key: str) -> list[Any]:
+    items = {item[key]: item for item in old}
+    for item in new:
+        if item.get("$patch") == "delete":
+            items.pop(item[key], None)
+        else:
+            items[item[key]] = _merged(items.get(item[key]), item)
+    return list(items.values())
+
+
+def _item_key(items: list[Any]) -> str | None:
+    if not all(isinstance(item, Mapping) for item in items):
+        return None
+    return next((key for key in _ITEM_KEYS if items and all(key in item for item in items)), None)
+
+
+def _documents(text: str) -> list[dict[str, Any]]:
+    try:
+        documents = [document for document in yaml.load_all(text, Loader=_LOADER) if document is not None]
+    except yaml.YAMLError as error:
+        raise ValueError(f"the example is not YAML: {error}") from None
+    if not all(isinstance(document, dict) and "kind" in document for document in documents):
+        raise ValueError("each document of an example needs a kind")
+    return documents
+
+
+@cache
+def _good_job() -> tuple[dict[str, Any], ...]:
+    return tuple(_documents(Path(__file__).with_name("example.yaml").read_text(encoding="utf-8")))

@@ -1,0 +1,176 @@
+"""Rules on gang scheduling: GNG001 and up."""
+
+from collections.abc import Iterator
+
+from trainyard.fieldpath import lookup
+from trainyard.finding import Severity
+from trainyard.objects import Object, Spot
+from trainyard.rules.once import once
+from trainyard.rules.registry import Problem, rule
+from trainyard.workload.model import PodSet, Workload
+from trainyard.workload.plain import mapping
+
+_COSCHEDULING = "scheduling.x-k8s.io/pod-group"
+_VOLCANO = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+_UNREAD = ("scheduling.k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "scheduling.k8s.io/podgroup")
+_DEFAULT_SCHEDULERS = ("", "default-scheduler")
+_POD_GROUPS = ("scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.k8s.io")
+
+
+@rule("GNG001", "gang-nobody-reads", Severity.WARNING, needs=Workload)
+@once
+def gang_nobody_reads(workload: Workload) -> Iterator[Problem]:
+    """Pods name a pod group that no scheduler reads.
+
+    Coscheduling reads the label scheduling.x-k8s.io/pod-group, Volcano the annotation scheduling.k8s.io/group-name,
+    each only for pods with its schedulerName. Under any other key, or with the default scheduler, pods start one by
+    one: two jobs that each get half of their nodes wait for each other, and hold the GPUs.
+
+    Bad:
+        kind: Job
+        spec: {template: {metadata: {labels: {scheduling.k8s.io/pod-group: llama-sft}}}}
+    Good:
+        kind: Job
+        spec:
+          template:
+            metadata: {labels: {scheduling.x-k8s.io/pod-group: llama-sft}}
+            spec: {schedulerName: scheduler-plugins-scheduler}
+    Near miss:
+        apiVersion: scheduling.x-k8s.io/v1alpha1
+        kind: PodGroup
+        metadata: {name: llama-sft, namespace: research}
+        spec: {minMember: 4}
+        ---
+        kind: Job
+        spec: {template: {metadata: {labels: {scheduling.x-k8s.io/pod-group: llama-sft}}}}
+
+    Source: https://github.com/kubernetes-sigs/scheduler-plugins/blob/master/pkg/coscheduling/README.md
+    """
+    groups = {obj.group for obj in workload.of_kind("PodGroup")}
+    places = [(workload.object.at("metadata"), "")]
+    places += [(pod_set.template.below("metadata"), _scheduler(pod_set)) for pod_set in workload.pod_sets]
+    for spot, scheduler in reversed(places):
+        is_pod = bool(spot.path != ("metadata",))
+        for kind in ("labels", "annotations"):
+            for key in mapping(_value(spot.below(kind))):
+                reason = _unread(key, kind, scheduler, groups, is_pod)
+                if reason:
+                    yield Problem(
+                        f"{kind.removesuffix('s')} {key} {reason}: the pods start one by one",
+                        spot.below(kind, key),
+                        help="use the key and the schedulerName of the gang scheduler that the cluster runs",
+                    )
+
+
+@rule("GNG002", "gang-size", Severity.ERROR, needs=Workload)
+@once
+def gang_size(workload: Workload) -> Iterator[Problem]:
+    """A pod group's size is not the number of pods of its job.
+
+    With more members than pods the gang never forms and the job waits for ever. With fewer, some pods start and wait
+    for ranks that have no node, holding their GPUs.
+
+    Bad:
+        apiVersion: scheduling.x-k8s.io/v1alpha1
+        kind: PodGroup
+        metadata: {name: llama-sft, namespace: research}
+        spec: {minMember: 8}
+        ---
+        kind: Job
+        spec: {template: {metadata: {labels: {scheduling.x-k8s.io/pod-group: llama-sft}}}}
+    Good:
+        apiVersion: scheduling.x-k8s.io/v1alpha1
+        kind: PodGroup
+        metadata: {name: llama-sft, namespace: research}
+        spec: {minMember: 4}
+        ---
+        kind: Job
+        spec: {template: {metadata: {labels: {scheduling.x-k8s.io/pod-group: llama-sft}}}}
+    Near miss:
+        apiVersion: scheduling.x-k8s.io/v1alpha1
+        kind: PodGroup
+        metadata: {name: another-job, namespace: research}
+        spec: {minMember: 8}
+
+    Source: https://github.com/kubernetes-sigs/scheduler-plugins/blob/master/pkg/coscheduling/README.md
+    """
+    pods, workers = workload.pods, _workers(workload)
+    if pods is None or _is_elastic(workload):
+        return
+    for members, where in _gang_sizes(workload):
+        if members not in (pods, workers):
+            consequence = "the gang never forms" if members > pods else "some pods may start without the rest"
+            yield Problem(
+                f"the pod group waits for {members} pods, but the job has {pods}: {consequence}",
+                where,
+                related=tuple(pod_set.count.spot for pod_set in workload.pod_sets),
+                help=f"set it to {pods}",
+            )
+
+
+def _unread(key: str, kind: str, scheduler: str, groups: set[str], is_pod: bool) -> str:
+    """Why no scheduler reads this key; empty where one may."""
+    if key in _UNREAD:
+        return "is read by no scheduler"
+    if not is_pod:
+        return ""
+    default = scheduler in _DEFAULT_SCHEDULERS
+    if key == _COSCHEDULING and kind == "labels":
+        if default and "scheduling.x-k8s.io" not in groups:
+            return "is not read by the default scheduler"
+        return "is not read by Volcano" if scheduler == "volcano" else ""
+    if key in _VOLCANO and kind == "labels":
+        return "is read as an annotation only"
+    if key in _VOLCANO and default:
+        return "is not read by the default scheduler"
+    return ""
+
+
+def _scheduler(pod_set: PodSet) -> str:
+    name = pod_set.spec.get("schedulerName")
+    return name if isinstance(name, str) else ""
+
+
+def _gang_sizes(workload: Workload) -> Iterator[tuple[int, Spot]]:
+    """What the gang waits for: the PodGroup that the pods name, and the job's own minAvailable."""
+    for obj in workload.of_kind("PodGroup"):
+        if obj.group in _POD_GROUPS and obj.name in _named_groups(workload):
+            yield from _size(obj, "spec", "minMember")
+    yield from _size(workload.object, "spec", "runPolicy", "schedulingPolicy", "minAvailable")
+
+
+def _size(obj: Object, *path: str) -> Iterator[tuple[int, Spot]]:
+    spot = obj.at(*path)
+    value = _value(spot)
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield value, spot
+
+
+def _named_groups(workload: Workload) -> set[str]:
+    names: set[str] = set()
+    for pod_set in workload.pod_sets:
+        for kind in ("labels", "annotations"):
+            named = mapping(_value(pod_set.template.below("metadata", kind)))
+            names |= {str(named[key]) for key in (_COSCHEDULING, *_VOLCANO, *_UNREAD) if key in named}
+    return names
+
+
+def _workers(workload: Workload) -> int | None:
+    """Pods without the launcher, which an MPIJob's gang may leave out."""
+    counts = [pod_set.count.value for pod_set in workload.pod_sets if pod_set.role != "launcher"]
+    return None if None in counts else sum(counts)
+
+
+def _is_elastic(workload: Workload) -> bool:
+    if mapping(_value(workload.object.at("spec", "elasticPolicy"))):
+        return True
+    mains = (pod_set.main() for pod_set in workload.pod_sets)
+    nodes = (main.launch.option("nnodes") for main in mains if main is not None and main.launch is not None)
+    return any(option is not None and len(set(str(option.value).split(":"))) > 1 for option in nodes)
+
+
+def _value(spot: Spot) -> object:
+    try:
+        return lookup(spot.object.data, spot.path)
+    except KeyError:
+        return None

@@ -1,0 +1,154 @@
+"""Shared memory: what ranks of one node exchange, and what it costs."""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from trainyard.finding import Severity
+from trainyard.rules.counts import number
+from trainyard.rules.once import once
+from trainyard.rules.registry import Problem, rule
+from trainyard.rules.volumes import Mount, mounts
+from trainyard.workload.model import Workload
+from trainyard.quantity import quantity
+
+_SHARED_MEMORY = PurePosixPath("/dev/shm")
+
+
+@rule("MEM001", "shared-memory-default", Severity.ERROR, needs=Workload)
+@once
+def shared_memory_default(workload: Workload) -> Iterator[Problem]:
+    """A container with several GPUs has no memory volume on /dev/shm.
+
+    The ranks of one node exchange buffers through /dev/shm, and data loaders hand their batches over there. A container
+    gets 64 MiB of it unless a volume is mounted, which NCCL and a few loader workers fill at once.
+
+    Bad:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                volumeMounts:
+                - name: shm
+                  $patch: delete
+
+    Good:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              volumes:
+              - name: shm
+                emptyDir:
+                  medium: Memory
+                  sizeLimit: 64Gi
+
+    Near miss:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              hostIPC: true
+              containers:
+              - name: trainer
+                volumeMounts:
+                - name: shm
+                  $patch: delete
+
+    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#shared-memory
+    """
+    for pod_set in workload.pod_sets:
+        shared = {mount.container.name: mount for mount in mounts(pod_set) if mount.path == _SHARED_MEMORY}
+        for container in pod_set.containers:
+            if container.gpus < 2 or pod_set.spec.get("hostIPC") is True:
+                continue
+            mount = shared.get(container.name)
+            if mount is None:
+                gpus = number(container.gpus, "GPU")
+                message = f"container {container.name} has {gpus} and 64 MiB of /dev/shm, the default"
+                spot = container.spot.below("volumeMounts", label="nothing is mounted on /dev/shm")
+            elif mount.volume.source == "emptyDir" and not mount.volume.in_memory:
+                message = f"/dev/shm of container {container.name} is on the node's disk"
+                spot = mount.volume.spot.below("emptyDir", label="medium is not Memory")
+            else:
+                continue
+            yield Problem(message, spot, help="mount an emptyDir with medium Memory and a sizeLimit on /dev/shm")
+
+
+@rule("MEM002", "shared-memory-over-limit", Severity.WARNING, needs=Workload)
+@once
+def shared_memory_over_limit(workload: Workload) -> Iterator[Problem]:
+    """A memory volume may grow to the memory limit of its container, or to that of the node.
+
+    What is written to an emptyDir with medium Memory counts as memory of the container. A volume that may take the
+    whole limit ends in an out-of-memory kill where a smaller one would end in a clear "no space left on device". With
+    neither a sizeLimit nor a memory limit it can take the node.
+
+    Bad:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              volumes:
+              - name: shm
+                emptyDir:
+                  sizeLimit: 1Ti
+
+    Good:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              volumes:
+              - name: shm
+                emptyDir:
+                  sizeLimit: 128Gi
+
+    Near miss:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              volumes:
+              - name: shm
+                emptyDir:
+                  sizeLimit: 899Gi
+
+    Source: https://kubernetes.io/docs/concepts/storage/volumes/#emptydir
+    """
+    for pod_set in workload.pod_sets:
+        seen: set[str] = set()
+        for mount in mounts(pod_set):
+            problem = _over_limit(mount) if mount.volume.in_memory and mount.volume.name not in seen else None
+            if problem is not None:
+                seen.add(mount.volume.name)
+                yield problem
+
+
+def _over_limit(mount: Mount) -> Problem | None:
+    volume, limit = mount.volume, mount.container.limits.get("memory")
+    size, allowed = volume.data.get("sizeLimit"), None if limit is None else quantity(limit.value)
+    spot = volume.spot.below("emptyDir")
+    if size is None and limit is None:
+        message = f"memory volume {volume.name} may grow to the memory of the node"
+        resources = mount.container.spot.below("resources", "limits", label="no memory limit")
+        return Problem(message, spot.saying("no sizeLimit"), (resources,), "set a sizeLimit and a memory limit")
+    if limit is None or allowed is None:
+        return None
+    remedy = f"set a sizeLimit that leaves room for the processes in the {limit.value}"
+    related = (limit.spot.saying(f"the memory limit of container {mount.container.name}"),)
+    if size is None:
+        message = f"memory volume {volume.name} may grow to {limit.value}, all the memory of its container"
+        return Problem(message, spot.saying("no sizeLimit"), related, remedy)
+    bytes_ = quantity(size)
+    if bytes_ is None or bytes_ < allowed:
+        return None
+    message = f"memory volume {volume.name} may grow to {size}, but container {mount.container.name} has {limit.value}"
+    return Problem(message, spot.below("sizeLimit", label="counts as memory of the container"), related, remedy)

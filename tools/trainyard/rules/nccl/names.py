@@ -1,0 +1,140 @@
+"""Names of variables: misspelt, dead, or given twice."""
+
+from collections.abc import Iterator
+
+from trainyard.catalogue import Variable, nearest, variable
+from trainyard.finding import Severity
+from trainyard.rules.nccl.settings import assignments
+from trainyard.rules.once import once
+from trainyard.rules.registry import Problem, rule
+from trainyard.workload.model import Workload
+from trainyard.workload.plain import entries
+
+_FAMILIES = ("TORCH_NCCL_", "OFI_NCCL_", "NCCL_", "PET_", "GLOO_")
+"""Prefixes whose names the catalogue holds completely."""
+_LOCAL = frozenset(
+    {"NCCL_PLUGIN_PATH", "NCCL_INIT_SCRIPT", "NCCL_HOME", "NCCL_TEST_PATH", "NCCL_ISOLATION_TESTS", "NCCL_EXIT"}
+)
+"""Names that scripts of public recipes use for themselves."""
+
+
+@rule("NCL002", "near-miss-name", Severity.ERROR, needs=Workload)
+@once
+def near_miss_name(workload: Workload) -> Iterator[Problem]:
+    """A variable's name is one or two letters away from one that a library reads.
+
+    An unknown name is ignored without a word, so the setting never applies. Names that are far from every known one
+    are left alone: they may belong to a script.
+
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_SOCKET_IFNAMES: eth0}
+    Good:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_SOCKET_IFNAME: eth0}
+    Near miss:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_PLUGIN_PATH: /opt/plugins}
+
+    Source: https://github.com/NVIDIA/nccl/blob/master/src/misc/param.cc
+    """
+    for found in assignments(workload):
+        meant = _meant(found.name)
+        if meant is not None:
+            yield Problem(
+                f"{found.name} is read by nothing; {meant.name} is one that {meant.library} reads",
+                found.spot.saying("ignored without a word"),
+                help=f"rename it to {meant.name}",
+            )
+
+
+@rule("NCL013", "phantom-or-removed-name", Severity.WARNING, needs=Workload)
+@once
+def phantom_or_removed_name(workload: Workload) -> Iterator[Problem]:
+    """A variable is set that no release reads, or that releases in use no longer read or advise.
+
+    Recipes hand such names on for years. The effect that their author hoped for is missing: NCCL_TIMEOUT, for
+    example, has never been read by any release, and the timeout of a collective stays what the process group says.
+
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_TIMEOUT: "7200"}
+    Good:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {TORCH_NCCL_ASYNC_ERROR_HANDLING: "3"}
+    Near miss:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True"}
+
+    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+    """
+    for found in assignments(workload):
+        facts = found.facts
+        if facts is None or facts.unsure or not facts.status or _meant(found.name) is not None:
+            continue
+        yield Problem(
+            f"{found.name} {_standing(facts)}",
+            found.spot,
+            help=f"use {facts.instead}" if facts.instead else "remove it",
+        )
+
+
+@rule("NCL015", "duplicate-env", Severity.ERROR, needs=Workload)
+@once
+def duplicate_env(workload: Workload) -> Iterator[Problem]:
+    """A container lists one environment variable twice.
+
+    The last entry wins, the API server only warns, and an apply that removes one copy later can remove both: the
+    setting then changes at an edit that has nothing to do with it.
+
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, env: {$replace: [
+          {name: NCCL_IB_TIMEOUT, value: "20"}, {name: NCCL_IB_TIMEOUT, value: "22"}]}}]}}}
+    Good:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, env: [{name: NCCL_IB_TIMEOUT, value: "22"}]}]}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, env: [{name: NCCL_DEBUG, value: VERSION}]}]}}}
+
+    Source: https://github.com/kubernetes/kubernetes/issues/58477
+    """
+    for pod_set in workload.pod_sets:
+        for container in (*pod_set.init_containers, *pod_set.containers):
+            first: dict[str, int] = {}
+            for index, entry in entries(container.data.get("env")):
+                name = entry.get("name")
+                if not isinstance(name, str):
+                    continue
+                if name in first:
+                    yield Problem(
+                        f"{name} is listed twice in container {container.name}",
+                        container.spot.below("env", index, label="this entry wins"),
+                        related=(container.spot.below("env", first[name], label="and hides this one"),),
+                        help="keep one of the two",
+                    )
+                first.setdefault(name, index)
+
+
+def _meant(name: str) -> Variable | None:
+    """The variable that a misspelt name stands for. A phantom counts as misspelt where it is that close."""
+    facts = variable(name)
+    if name in _LOCAL or (facts is not None and facts.status != "phantom"):
+        return None
+    return nearest(name, _FAMILIES, 2 if len(name) >= 14 else 1)
+
+
+def _standing(facts: Variable) -> str:
+    release = f" since {facts.ended.removeprefix('after ')}" if facts.ended else ""
+    if facts.status == "phantom":
+        return "is read by no release"
+    if facts.status == "removed":
+        return f"is no longer read by {facts.library}{release}"
+    return f"is deprecated by {facts.library}{release}"

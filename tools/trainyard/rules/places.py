@@ -1,0 +1,12 @@
+"""What stands at a place of an object."""
+
+from trainyard.fieldpath import lookup
+from trainyard.objects import Spot
+
+
+def value_at(spot: Spot) -> object:
+    """The value of a field, None where it is absent."""
+    try:
+        return lookup(spot.object.data, spot.path)
+    except KeyError:
+        return None

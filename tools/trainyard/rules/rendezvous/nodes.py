@@ -1,0 +1,212 @@
+"""How many nodes a launcher counts on, and which of them each pod is."""
+
+from collections.abc import Iterator
+
+from trainyard.finding import Severity
+from trainyard.rules.counts import number, whole
+from trainyard.rules.meetings import meetings
+from trainyard.rules.once import once
+from trainyard.rules.registry import Problem, rule
+from trainyard.rules.starts import Start, meets_others, names_a_meeting, nodes, pods_that_start, starts
+from trainyard.workload.model import Setting, Workload
+from trainyard.workload.plain import mapping
+
+
+@rule("RDV001", "nodes-mismatch", Severity.ERROR, needs=Workload)
+@once
+def nodes_mismatch(workload: Workload) -> Iterator[Problem]:
+    """The launcher waits for another number of nodes than the pods that run it.
+
+    With too many nodes expected, every rank waits at the rendezvous until it times out. With too few, the first pods
+    train and the others are turned away, or each pod trains a model of its own.
+
+    Bad:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                env:
+                - name: PET_NNODES
+                  value: "5"
+
+    Good:
+
+        kind: Job
+        spec:
+          completions: 5
+          parallelism: 5
+          template:
+            spec:
+              containers:
+              - name: trainer
+                env:
+                - name: PET_NNODES
+                  value: "5"
+
+    Near miss:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                env:
+                - name: PET_NNODES
+                  value: "2:8"
+
+    Source: https://docs.pytorch.org/docs/stable/elastic/run.html
+    """
+    for start in starts(workload):
+        launcher, expected = start.launch.launcher, nodes(start.launch)
+        pods = pods_that_start(workload, launcher)
+        if expected is None or pods is None or (launcher == "deepspeed" and start.launch.option("no_ssh") is None):
+            continue
+        least, most = expected.value
+        run = "pod runs" if pods == 1 else "pods run"
+        if least <= pods <= most or (most == 1 and not names_a_meeting(start)):
+            continue
+        if expected.implied:
+            message = f"{pods} {run} {launcher}, but it counts on 1 node where it is not told the number"
+        elif least == most:
+            message = f"{launcher} counts on {number(most, 'node')}, but {pods} {run} it"
+        else:
+            message = f"{launcher} counts on {least} to {most} nodes, but {pods} {run} it"
+        related = (start.pod_set.count.spot.saying(number(start.pod_set.count.value, "pod")),)
+        yield Problem(message, expected.spot.saying("nodes"), related, f"set the number of nodes to {pods}")
+
+
+@rule("RDV007", "job-not-indexed", Severity.ERROR, needs=Workload)
+def job_not_indexed(workload: Workload) -> Iterator[Problem]:
+    """A Job of several ranks gives its pods no index, or does not run them all at once.
+
+    Only completionMode Indexed gives the pods fixed host names and JOB_COMPLETION_INDEX, from which ranks find each
+    other. With fewer parallel pods than completions the ranks that run wait for ranks that are not started.
+
+    Bad:
+
+        kind: Job
+        spec:
+          completionMode: NonIndexed
+
+    Good:
+
+        kind: Job
+        spec:
+          completionMode: Indexed
+
+    Near miss:
+
+        kind: Job
+        spec:
+          completionMode: NonIndexed
+          completions: 1
+          parallelism: 1
+          template:
+            spec:
+              containers:
+              - name: trainer
+                env:
+                - name: PET_NNODES
+                  value: "1"
+
+    Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode
+    """
+    if workload.object.kind != "Job":
+        return
+    for start in starts(workload):
+        job, spec = workload.object.at("spec"), mapping(workload.object.data.get("spec"))
+        parallelism, completions = whole(spec.get("parallelism", 1)), whole(spec.get("completions"))
+        several = max(parallelism or 0, completions or 0) > 1
+        if not several or not meets_others(start):
+            continue
+        if spec.get("completionMode") != "Indexed":
+            count = number(max(parallelism or 0, completions or 0), "pod")
+            yield Problem(
+                f"{count} run {start.launch.launcher}, but the job gives them no index",
+                job.below("completionMode", label="must be Indexed"),
+                (start.launch.spot.saying("needs a fixed name for each pod"),),
+                "set completionMode: Indexed",
+            )
+        elif parallelism is not None and completions is not None and parallelism < completions:
+            yield Problem(
+                f"only {parallelism} of {completions} pods run at once",
+                job.below("parallelism", label=f"{parallelism} at once"),
+                (job.below("completions", label=f"{completions} in all"),),
+                f"set parallelism to {completions}, so that all ranks meet",
+            )
+
+
+@rule("RDV008", "node-rank-fixed", Severity.ERROR, needs=Workload)
+@once
+def node_rank_fixed(workload: Workload) -> Iterator[Problem]:
+    """Several pods have the same node rank.
+
+    A template is shared by its pods, so a number written there is the rank of all of them. With static rendezvous,
+    which is torchrun's default, a missing node rank is 0 everywhere: each pod takes itself for the first and waits.
+
+    Bad:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                args: [--node-rank=0, -m, trainer]
+                env:
+                - name: PET_RDZV_BACKEND
+                  value: static
+
+    Good:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                args: [--node-rank=$(JOB_COMPLETION_INDEX), -m, trainer]
+                env:
+                - name: PET_RDZV_BACKEND
+                  value: static
+
+    Near miss:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                args: [-m, trainer]
+
+    Source: https://docs.pytorch.org/docs/stable/elastic/run.html
+    """
+    met = list(meetings(workload))
+    for start in starts(workload):
+        pods, rank = start.pod_set.count.value, _node_rank(start)
+        if pods is None or pods < 2 or rank is None or whole(rank.value) is None or not meets_others(start):
+            continue
+        if rank.implied and not any(meeting.start == start and not meeting.host.implied for meeting in met):
+            continue
+        value = f"no node rank, so each takes {rank.value}" if rank.implied else f"node rank {rank.value}"
+        yield Problem(
+            f"all {pods} pods have {value}",
+            rank.spot.saying("the same in every pod"),
+            (start.pod_set.count.spot.saying(number(pods, "pod")),),
+            "take the rank from the pod's index: $(JOB_COMPLETION_INDEX), or use rdzv_backend c10d, which needs none",
+        )
+
+
+def _node_rank(start: Start) -> Setting | None:
+    """What gives a pod its place among the pods, where the launcher reads it."""
+    launch = start.launch
+    if launch.launcher == "torchrun":
+        backend, rank = launch.option("rdzv_backend"), launch.option("node_rank")
+        return rank if backend is not None and backend.value == "static" else None
+    name = {"accelerate": "machine_rank", "deepspeed": "node_rank", "python": "rank"}.get(launch.launcher)
+    return None if name is None else launch.option(name)

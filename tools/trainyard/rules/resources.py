@@ -1,0 +1,278 @@
+"""What a pod asks of its node: GPUs and other devices, CPU and memory."""
+
+from collections.abc import Iterator
+
+from trainyard.fieldpath import lookup
+from trainyard.finding import Severity
+from trainyard.rules.counts import gpu_limit, number
+from trainyard.rules.once import once
+from trainyard.rules.registry import Problem, rule
+from trainyard.workload.model import Container, Workload
+from trainyard.quantity import quantity
+
+
+@rule("GPU001", "gpu-request-differs", Severity.ERROR, needs=Workload)
+@once
+def gpu_request_differs(workload: Workload) -> Iterator[Problem]:
+    """A GPU or another device is requested in another number than its limit, or not in a whole number.
+
+    Kubernetes hands devices out whole and never twice. It refuses a pod whose request differs from its limit, that has
+    a request and no limit, or that asks for a part of a device.
+
+    Bad:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                resources:
+                  requests:
+                    nvidia.com/gpu: 6
+
+    Good:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                resources:
+                  requests:
+                    nvidia.com/gpu: 8
+
+    Near miss:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                resources:
+                  requests:
+                    nvidia.com/gpu: null
+
+    Source: https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/
+    """
+    for pod_set in workload.pod_sets:
+        for container in (*pod_set.init_containers, *pod_set.containers):
+            yield from _device_counts(container)
+
+
+def _device_counts(container: Container) -> Iterator[Problem]:
+    remedy = "write the same whole number under requests and limits, or the limit alone"
+    for name in sorted({*container.limits, *container.requests}):
+        if "/" not in name or "kubernetes.io/" in name:
+            continue
+        limit, request = container.limits.get(name), container.requests.get(name)
+        for setting in (limit, request):
+            count = None if setting is None or setting.implied else quantity(setting.value)
+            if setting is not None and count is not None and count != int(count):
+                yield Problem(
+                    f"{name} {setting.value} is not a whole number",
+                    setting.spot.saying("devices are whole"),
+                    help=remedy,
+                )
+                break
+        else:
+            if request is None or request.implied:
+                continue
+            if limit is None:
+                message = f"container {container.name} requests {name} {request.value} but has no limit for it"
+                yield Problem(message, request.spot.saying("a device needs a limit"), help=remedy)
+            elif quantity(request.value) != quantity(limit.value):
+                message = f"container {container.name} requests {name} {request.value}, but its limit is {limit.value}"
+                related = (limit.spot.saying("the limit"),)
+                yield Problem(message, request.spot.saying("must equal the limit"), related, remedy)
+
+
+@rule("GPU002", "node-has-fewer-gpus", Severity.ERROR, needs=Workload)
+def node_has_fewer_gpus(workload: Workload) -> Iterator[Problem]:
+    """A pod asks for more GPUs than a node of its cluster has.
+
+    A pod runs on one node. No node can ever take this one, so it stays Pending, and the job with it.
+
+    Bad:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                env:
+                - name: PET_NPROC_PER_NODE
+                  value: "16"
+                resources:
+                  requests:
+                    nvidia.com/gpu: 16
+                  limits:
+                    nvidia.com/gpu: 16
+
+    Good:
+
+        kind: Cluster
+        spec:
+          node:
+            gpus: 8
+
+    Near miss:
+
+        kind: Cluster
+        spec:
+          node: null
+
+    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/
+    """
+    if workload.cluster is None:
+        return
+    try:
+        available = lookup(workload.cluster.data, ("spec", "node", "gpus"))
+    except KeyError:
+        return
+    for pod_set in workload.pod_sets:
+        asked = sum(container.gpus for container in pod_set.containers)
+        if not isinstance(available, int) or asked <= available:
+            continue
+        largest = max(pod_set.containers, key=lambda container: container.gpus)
+        limit = gpu_limit(largest)
+        yield Problem(
+            f"each pod asks for {number(asked, 'GPU')}, but a node of cluster {workload.cluster.name} has {available}",
+            (largest.spot if limit is None else limit.spot).saying("no node can take this pod"),
+            (workload.cluster.at("spec", "node", "gpus", label="GPUs of one node"),),
+            f"ask for at most {available} GPUs a pod and spread the ranks over more pods",
+        )
+
+
+@rule("RES001", "resources-missing", Severity.WARNING, needs=Workload)
+@once
+def resources_missing(workload: Workload) -> Iterator[Problem]:
+    """A container with GPUs asks for no CPU or no memory.
+
+    Without a request the scheduler counts nothing: data loaders share what other pods leave, and a node can be filled
+    past its memory. Without a memory limit one leak takes the whole node down. A CPU limit is a matter of taste and is
+    not asked for.
+
+    Bad:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                resources:
+                  requests:
+                    memory: null
+                  limits:
+                    memory: null
+
+    Good:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                resources:
+                  requests:
+                    cpu: "88"
+                    memory: 900Gi
+                  limits:
+                    memory: 900Gi
+
+    Near miss:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                resources:
+                  requests:
+                    cpu: null
+                    memory: null
+
+    Source: https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
+    """
+    for container in _gpu_containers(workload):
+        missing = [f"{name} request" for name in ("cpu", "memory") if name not in container.requests]
+        if "memory" not in container.limits:
+            missing.append("memory limit")
+        if missing:
+            gpus = number(container.gpus, "GPU")
+            yield Problem(
+                f"container {container.name} asks for {gpus} but has no {' and no '.join(missing)}",
+                container.spot.below("resources", label=f"no {', no '.join(missing)}"),
+                help="request the CPU and memory that the data loaders and the checkpoint need, and limit the memory",
+            )
+
+
+@rule("RES002", "not-guaranteed", Severity.WARNING, needs=Workload)
+@once
+def not_guaranteed(workload: Workload) -> Iterator[Problem]:
+    """A container with GPUs requests less memory than its limit.
+
+    The node promises only the request. When it runs short it evicts or kills the pods that use more than they
+    requested, and one lost pod stops every rank of the job.
+
+    Bad:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                resources:
+                  requests:
+                    memory: 450Gi
+
+    Good:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                resources:
+                  requests:
+                    memory: 900Gi
+
+    Near miss:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                resources:
+                  requests:
+                    memory: 921600Mi
+
+    Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+    """
+    for container in _gpu_containers(workload):
+        request, limit = container.requests.get("memory"), container.limits.get("memory")
+        if request is None or limit is None:
+            continue
+        asked, allowed = quantity(request.value), quantity(limit.value)
+        if asked is not None and allowed is not None and asked < allowed:
+            yield Problem(
+                f"container {container.name} requests memory {request.value}, but may use {limit.value}",
+                request.spot.saying("what the node sets aside"),
+                (limit.spot.saying("what the container may use"),),
+                f"request {limit.value} too, so that a crowded node kills another pod first",
+            )
+
+
+def _gpu_containers(workload: Workload) -> Iterator[Container]:
+    for pod_set in workload.pod_sets:
+        yield from (container for container in pod_set.containers if container.gpus)

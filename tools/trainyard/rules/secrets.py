@@ -1,0 +1,207 @@
+"""Rules on secrets, images and tokens: SEC001 and up."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from trainyard.catalogue import variable
+from trainyard.fieldpath import Path
+from trainyard.finding import Severity
+from trainyard.objects import Object
+from trainyard.rules.once import once
+from trainyard.rules.registry import Problem, rule
+from trainyard.workload.model import PodSet, Workload
+from trainyard.workload.plain import entries, mapping
+
+_SHAPES = (
+    (re.compile(r"\bhf_[A-Za-z0-9]{20,}"), "a Hugging Face token"),
+    (re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"), "an AWS access key"),
+    (re.compile(r"\b(gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,})"), "a GitHub token"),
+    (re.compile(r"\bglpat-[\w-]{20,}"), "a GitLab token"),
+    (re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{10,}"), "a Slack token"),
+    (re.compile(r"\bsk-(ant-|proj-)?[A-Za-z0-9_-]{32,}"), "an API key"),
+    (re.compile(r"\bAIza[0-9A-Za-z_-]{35}"), "a Google API key"),
+    (re.compile(r"\bnvapi-[\w-]{32,}"), "an NVIDIA API key"),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "a private key"),
+    (re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:@${}<>]+:(?P<part>[^\s/@${}<>]{3,})@"), "a password in a URL"),
+)
+_HINT = re.compile(r"hf_|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox|sk-|AIza|nvapi-|PRIVATE KEY|://[^/]*@")
+"""What every shape above holds; one search instead of ten for nearly every text."""
+_NAME = re.compile(r"(API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|PASSWORD|PASSWD|TOKEN|CREDENTIALS?)\Z", re.IGNORECASE)
+_OPAQUE = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}\Z")
+_REFERENCES = ("$(", "${", "{{", "<")
+_NO_API_KINDS = ("Job", "JobSet", "PyTorchJob", "TFJob", "MPIJob")
+
+
+@rule("SEC001", "secret-in-plain-sight", Severity.ERROR, needs=Object)
+@once
+def secret_in_plain_sight(obj: Object) -> Iterator[Problem]:
+    """A secret stands in Git.
+
+    Everyone who may read the repository, and its history for ever, has it. Name a Secret and let the cluster hold its
+    content: an ExternalSecret, a sealed or an encrypted one. What was committed once must be revoked.
+
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [
+          {name: trainer, env: [{name: WANDB_API_KEY, value: 0123456789abcdef0123456789abcdef01234567}]}]}}}
+    Good:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, env: [
+          {name: WANDB_API_KEY, valueFrom: {secretKeyRef: {name: wandb, key: api-key}}}]}]}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {containers: [
+          {name: trainer, env: [{name: HF_TOKEN_PATH, value: /var/run/secrets/hugging-face/token}]}]}}}
+
+    Source: https://kubernetes.io/docs/concepts/security/secrets-good-practices/
+    """
+    if obj.kind == "Secret" and obj.api_version == "v1":
+        yield from _secret_object(obj)
+        return
+    for path, name, text in _texts(obj.data):
+        found = _secret(name, text)
+        if found:
+            what, part = found
+            yield Problem(
+                f"{name or 'a text'} holds {what}: {part[:4]}...",
+                obj.at(*path, label="readable by everyone who can read the repository"),
+                help="revoke it, and name a Secret instead (valueFrom.secretKeyRef)",
+            )
+
+
+@rule("SEC002", "image-not-by-digest", Severity.WARNING, needs=Workload)
+@once
+def image_not_by_digest(workload: Workload) -> Iterator[Problem]:
+    """An image is named by a tag, which may mean another image tomorrow.
+
+    A tag can be moved between the start of two pods of one job, and between a run and its repetition. A digest cannot:
+    every rank runs the same bytes, and a result can be reproduced.
+
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, image: "registry.example.com/trainer:v2.0"}]}}}
+    Good:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, image: "registry.example.com/trainer:v2.0@sha256:\
+7d0b1b5c3f6f9a52d6a2c1d84e0f7a9b3c5d7e9f1a2b3c4d5e6f708192a3b4c5"}]}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, image: "${TRAINER_IMAGE}"}]}}}
+
+    Source: https://kubernetes.io/docs/concepts/containers/images/#image-names
+    """
+    for pod_set in workload.pod_sets:
+        for container in (*pod_set.init_containers, *pod_set.containers):
+            if not container.image or "@sha256:" in container.image or _is_reference(container.image):
+                continue
+            tagged = ":" in container.image.rpartition("/")[2]
+            yield Problem(
+                f"image {container.image} is named by {'a tag' if tagged else 'nothing but its name'}, not by digest",
+                container.spot.below("image"),
+                help="append @sha256: and the digest that was tested",
+            )
+
+
+@rule("SEC003", "token-mounted", Severity.WARNING, needs=Workload)
+@once
+def token_mounted(workload: Workload) -> Iterator[Problem]:
+    """Pods that never call the Kubernetes API carry a token for it.
+
+    torchrun, DeepSpeed and MPI over ssh need no API. Unless `automountServiceAccountToken` is false on the pod or on
+    its ServiceAccount, a token lies in every pod, readable by whatever the training program loads.
+
+    Bad:
+        kind: ServiceAccount
+        automountServiceAccountToken: null
+        ---
+        kind: Job
+        spec: {template: {spec: {automountServiceAccountToken: null}}}
+    Good:
+        kind: Job
+        spec: {template: {spec: {automountServiceAccountToken: false}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {automountServiceAccountToken: null}}}
+
+    Source: https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
+    """
+    accounts = workload.of_kind("ServiceAccount")
+    if workload.object.kind not in _NO_API_KINDS or not (workload.in_job_folder or accounts):
+        return
+    for pod_set in workload.pod_sets:
+        name = pod_set.spec.get("serviceAccountName") or "default"
+        own = [account for account in accounts if account.name == name]
+        rendered = own or workload.in_job_folder
+        closed = any(account.data.get("automountServiceAccountToken") is False for account in own)
+        if rendered and not closed and _mounts_token(pod_set) and not _has_rights(workload, str(name)):
+            yield Problem(
+                f"the pods of {workload.object.kind} {workload.object.name} carry a token of ServiceAccount {name}",
+                pod_set.template.below("spec", "automountServiceAccountToken"),
+                related=tuple(account.at("automountServiceAccountToken") for account in own),
+                help="set automountServiceAccountToken: false on the pod",
+            )
+
+
+def _secret_object(obj: Object) -> Iterator[Problem]:
+    """A Secret whose content is readable. One that SOPS encrypted, or that the deployer fills in, is not."""
+    if "sops" in obj.data:
+        return
+    for field in ("data", "stringData"):
+        for key, text in mapping(obj.data.get(field)).items():
+            if isinstance(text, str) and text and not _is_reference(text):
+                yield Problem(
+                    f"Secret {obj.name} holds its content in Git",
+                    obj.at(field, key, label="readable by everyone who can read the repository"),
+                    help="revoke it; use an ExternalSecret, a SealedSecret or SOPS",
+                )
+
+
+def _secret(name: str, text: str) -> tuple[str, str] | None:
+    """What kind of secret a text holds and its first part, or None. `name` is the variable or key it is given to."""
+    for shape, what in _SHAPES if _HINT.search(text) else ():
+        match = shape.search(text)
+        if match:
+            part = match.groupdict().get("part") or match[0]
+            return None if len(set(part[6:])) < 3 and len(part) > 12 else (what, part)
+    if not name or _is_reference(text) or text.startswith(("/", "./", "~")) or text.endswith((".json", ".txt")):
+        return None
+    facts = variable(name)
+    if facts is not None and facts.secret and text:
+        return "a shared key", text
+    opaque = _OPAQUE.match(text) and any(mark.isdigit() for mark in text) and len(set(text)) > 3
+    password = re.search(r"PASSW(OR)?D\Z", name, re.IGNORECASE) and len(text) >= 6 and " " not in text
+    return ("what looks like a secret", text) if _NAME.search(name) and (opaque or password) else None
+
+
+def _texts(tree: Any, path: Path = (), name: str = "") -> Iterator[tuple[Path, str, str]]:
+    """Every text of an object, with the variable or key that it is given to."""
+    if isinstance(tree, str):
+        yield path, name, tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            given = tree.get("name") if key == "value" else key
+            yield from _texts(value, (*path, key), given if isinstance(given, str) else "")
+    elif isinstance(tree, list):
+        for index, value in enumerate(tree):
+            yield from _texts(value, (*path, index))
+
+
+def _is_reference(text: str) -> bool:
+    return any(mark in text for mark in _REFERENCES)
+
+
+def _mounts_token(pod_set: PodSet) -> bool:
+    if pod_set.spec.get("automountServiceAccountToken") is False:
+        return False
+    containers = (*pod_set.init_containers, *pod_set.containers)
+    return not any("kubectl" in container.image + " ".join(w.text for w in container.words) for container in containers)
+
+
+def _has_rights(workload: Workload, account: str) -> bool:
+    """True where a binding beside the job grants the account something: then the token is there on purpose."""
+    bindings = (
+        *workload.of_kind("RoleBinding"),
+        *(obj for obj in workload.objects if obj.kind == "ClusterRoleBinding"),
+    )
+    return any(subject.get("name") == account for obj in bindings for _, subject in entries(obj.data.get("subjects")))

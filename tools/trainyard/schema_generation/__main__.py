@@ -1,0 +1,51 @@
+"""The command line of tools/update-schemas."""
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainyard.errors import EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, Fault
+from trainyard.schema_generation import drift, generate, write
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the schemas, or with `--check` say what is different. Returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="update-schemas",
+        description="Generates schemas/ from the modules that tools/go/schemas/go.mod pins and schemas/sources.yaml "
+        "lists. The same modules give the same bytes.",
+        epilog="exit codes: 0 done or no difference, 1 --check found differences, 2 bad usage, 3 a module is missing "
+        "or not understood",
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; list what would change")
+    options = parser.parse_args(arguments)
+    home = Path(__file__).resolve().parents[3]
+    try:
+        files = generate(home, _go(home))
+    except Fault as fault:
+        print(f"update-schemas: {fault}", file=sys.stderr)
+        return EXIT_FAULT
+    changes = drift(home / "schemas", files)
+    for line in changes:
+        print(line)
+    if options.check:
+        return EXIT_FINDINGS if changes else EXIT_CLEAN
+    write(home / "schemas", files)
+    size = sum(len(text.encode()) for text in files.values())
+    print(f"{len(files)} schemas, {size / 1e6:.1f} MB, {len(changes)} changed")
+    return EXIT_CLEAN
+
+
+def _go(home: Path) -> str:
+    """The Go that the set-up installed, which it does where PATH has none that is new enough, else the one on PATH."""
+    installed = home / ".tools" / "go" / "go" / "bin" / "go"
+    found = str(installed) if installed.is_file() else shutil.which("go")
+    if found is None:
+        raise Fault("go is not on PATH and not in .tools: run tools/lint-jobs once, it sets Go up")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""One structural schema, as JSON Schema draft 7 and nothing but structure.
+
+Both dialects come through here: the OpenAPI v3 documents of Kubernetes and the schemas in CustomResourceDefinitions.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Schema = dict[str, Any]
+
+QUANTITY = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?([0-9]+\.?[0-9]*|\.[0-9]+))?$"
+"""A Kubernetes quantity: a decimal number with a binary suffix, a decimal suffix or an exponent."""
+
+_REF = "#/components/schemas/"
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_BOUNDS = (
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "uniqueItems",
+)
+_KNOWN_TYPES: Mapping[str, Schema] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": ["number", "string"], "pattern": QUANTITY},
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": ["integer", "string"]},
+}
+
+
+class StructureError(Exception):
+    """A schema uses a keyword that this generator has no translation for: dropping it would check less, in silence."""
+
+
+def core(schemas: Mapping[str, Schema], name: str) -> Schema:
+    """The type `name` of an OpenAPI document with every reference put in its place.
+
+    Objects with listed properties take no others; objects without any stay open, since they hold free-form documents.
+    """
+
+    def convert(node: Schema, where: str) -> Schema:
+        node = _without_wrapper(node)
+        if reference := node.get("$ref"):
+            target = str(reference).removeprefix(_REF)
+            return _KNOWN_TYPES[target] if target in _KNOWN_TYPES else convert(schemas[target], target)
+        _refuse(node, where, {"not", "oneOf", "anyOf", "allOf"})
+        return _node(node, where, convert, node.get("required", []), closed="properties" in node)
+
+    return convert(schemas[name], name)
+
+
+def object_meta(schemas: Mapping[str, Schema]) -> Schema:
+    """The metadata of every object."""
+    return core(schemas, _OBJECT_META)
+
+
+def custom(schema: Schema, where: str) -> Schema:
+    """A schema from a CustomResourceDefinition.
+
+    The API server drops fields that it does not list, in silence, so they are refused here. Required fields with a
+    default are not required: the default comes first.
+    """
+
+    def convert(node: Schema, where: str) -> Schema:
+        if node.get("x-kubernetes-int-or-string"):
+            return {"type": _types(["integer", "string"], node), **_bounds(node)}
+        _refuse(node, where, {"not", "oneOf", "anyOf", "allOf", "$ref"})
+        properties = node.get("properties", {})
+        required = [name for name in node.get("required", []) if "default" not in properties.get(name, {})]
+        closed = node.get("type") == "object" and not (
+            node.get("x-kubernetes-preserve-unknown-fields") or node.get("x-kubernetes-embedded-resource")
+        )
+        return _node(node, where, convert, required, closed)
+
+    return convert(schema, where)
+
+
+def _node(node: Schema, where: str, convert: Any, required: list[str], closed: bool) -> Schema:
+    result: Schema = _bounds(node)
+    if "type" in node:
+        result["type"] = _types([node["type"]], node)
+    if "properties" in node:
+        result["properties"] = {k: convert(v, f"{where}.{k}") for k, v in node["properties"].items()}
+    if required:
+        result["required"] = sorted(required)
+    if "items" in node:
+        result["items"] = convert(node["items"], f"{where}[]")
+    values = node.get("additionalProperties")
+    if isinstance(values, dict):
+        result["additionalProperties"] = convert(values, f"{where}.*")
+    elif values is None and closed:
+        result["additionalProperties"] = False
+    return result
+
+
+def _types(types: list[str], node: Schema) -> str | list[str]:
+    if node.get("nullable"):
+        types = [*types, "null"]
+    return types[0] if len(types) == 1 else sorted(types)
+
+
+def _bounds(node: Schema) -> Schema:
+    bounds = {key: node[key] for key in _BOUNDS if key in node}
+    if "pattern" in bounds:
+        bounds["pattern"] = _without_flag(bounds["pattern"])
+    return bounds
+
+
+def _without_flag(pattern: str) -> str:
+    """Go's `(?i)` written out: JSON Schema's regular expressions have no flags."""
+    if "(?i)" not in pattern:
+        return pattern
+    letters = r"[a-zA-Z]-[a-zA-Z]|[a-zA-Z]"
+
+    def both_cases(token: re.Match[str]) -> str:
+        text = token[0]
+        if text.startswith("["):
+            return text[:-1] + "".join(re.findall(letters, text)).swapcase() + "]"
+        return f"[{text}{text.swapcase()}]" if text.isalpha() else text
+
+    return re.sub(r"\\.|\[(?:\\.|[^\]])*\]|.", both_cases, pattern.replace("(?i)", ""))
+
+
+def _without_wrapper(node: Schema) -> Schema:
+    """OpenAPI hangs a default beside a reference by wrapping it: {"allOf": [{"$ref": ...}], "default": {}}."""
+    wrapped = node.get("allOf")
+    return wrapped[0] if isinstance(wrapped, list) and len(wrapped) == 1 and "$ref" in wrapped[0] else node
+
+
+def _refuse(node: Schema, where: str, keywords: set[str]) -> None:
+    if found := sorted(keywords & node.keys()):
+        raise StructureError(f"{where}: no translation for {', '.join(found)}")

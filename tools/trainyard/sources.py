@@ -1,0 +1,114 @@
+"""The files of a repository as one run reads them: each once, none from outside it."""
+
+import os
+import stat
+from pathlib import Path
+
+from trainyard import limits
+from trainyard.errors import InputError
+from trainyard.nodes import Node, load_documents
+
+
+class Sources:
+    """Reads files under `root`, each once. Paths are relative to it, with forward slashes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._real_root = os.path.realpath(root)
+        self._texts: dict[str, str | InputError] = {}
+        self._documents: dict[str, list[Node] | InputError] = {}
+        self.kept: dict[tuple[str, str], object] = {}
+        """What other modules derive from files and want to keep as long as the files: by module and folder."""
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Every file that was read or tried so far."""
+        return frozenset(self._texts)
+
+    def text(self, file: str) -> str:
+        """Text of a file. InputError: it is missing, too large, no plain file, not UTF-8, or outside the root."""
+        found = self._texts.get(file)
+        if found is None:
+            try:
+                found = self._read(file)
+            except InputError as error:
+                found = error
+            self._texts[file] = found
+        if isinstance(found, InputError):
+            raise found
+        return found
+
+    def lines(self, file: str) -> list[str]:
+        """Lines of a file without their ends; none where it cannot be read."""
+        try:
+            return self.text(file).split("\n")
+        except InputError:
+            return []
+
+    def documents(self, file: str) -> list[Node]:
+        """YAML documents of a file. They are shared: copy a node before changing it."""
+        found = self._documents.get(file)
+        if found is None:
+            try:
+                found = load_documents(self.text(file), file)
+            except InputError as error:
+                found = error
+            self._documents[file] = found
+        if isinstance(found, InputError):
+            raise found
+        return found
+
+    def is_file(self, file: str) -> bool:
+        """True where a file of that name exists inside the root."""
+        return os.path.isfile(os.path.join(self.root, file))
+
+    def is_folder(self, folder: str) -> bool:
+        """True where a folder of that name exists."""
+        return os.path.isdir(os.path.join(self.root, folder))
+
+    def outside(self, path: str) -> bool:
+        """True where a path, its symlinks followed, leaves the root."""
+        real = os.path.realpath(os.path.join(self.root, path))
+        return real != self._real_root and not real.startswith(self._real_root + os.sep)
+
+    def _read(self, file: str) -> str:
+        path = os.path.join(self.root, file)
+        try:
+            if self.outside(file):
+                way = "through a symlink " if os.path.normpath(file) == file and not file.startswith("..") else ""
+                raise InputError(f"file is {way}outside the repository", file)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise InputError(_os_words(error), file) from None
+        with os.fdopen(descriptor, "rb") as stream:
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                raise InputError("is a folder, not a file", file)
+            if not stat.S_ISREG(status.st_mode):
+                raise InputError("is not a plain file", file)
+            if status.st_size > limits.FILE_BYTES:
+                size, most = status.st_size / 1024 / 1024, limits.FILE_BYTES // 1024 // 1024
+                raise InputError(f"file has {size:.1f} MiB, and at most {most} MiB are read", file)
+            try:
+                data = stream.read(limits.FILE_BYTES + 1)
+            except OSError as error:
+                raise InputError(_os_words(error), file) from None
+        if len(data) > limits.FILE_BYTES:
+            raise InputError(f"file grew beyond {limits.FILE_BYTES // 1024 // 1024} MiB while it was read", file)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            good = data[: error.start].decode()
+            line = good.count("\n") + 1
+            column = len(good) - good.rfind("\n")
+            raise InputError(f"byte 0x{data[error.start]:02X} is not UTF-8 text", file, line, column) from None
+
+
+def _os_words(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "file does not exist"
+    if isinstance(error, PermissionError):
+        return "no permission to read this file"
+    if isinstance(error, NotADirectoryError):
+        return "file does not exist: a part of its path is no folder"
+    return (error.strerror or "cannot be read").lower()

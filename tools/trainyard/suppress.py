@@ -1,0 +1,286 @@
+"""Comments that silence a finding, with a reason, at the line that it points to:
+
+`rendezvousPort: 29500  # lint-jobs: ignore[NET002] no CNI of this cluster enforces policies`
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.rules.registry import Rule, declare
+
+FORM = "# lint-jobs: ignore[RULE, RULE] reason"
+ALWAYS_ON = ("INP", "SUP")
+"""Families that no comment silences: input that was not judged, and the suppressions themselves."""
+
+_MARK = re.compile(r"#[ \t]*lint-jobs:")
+_DIRECTIVE = re.compile(r"#[ \t]*lint-jobs:[ \t]*ignore[ \t]*\[([^\]#]*)\](.*)\Z", re.DOTALL)
+_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+"""What the YAML parser counts as the end of a line."""
+
+_BLANKS = " \t\r\n\x85\u2028\u2029\ufeff"
+_COMMENT_LINE = re.compile(r"[ \t]*#")
+
+UNUSED = declare(
+    "SUP001",
+    "suppression-unused",
+    Severity.WARNING,
+    """A suppression names a rule that finds nothing at its line.
+
+    The mistake it excused is gone, or the comment stands at another line than the finding. Left in place, it would
+    silence the next mistake there. It is judged only where every job that reads the file was linted.
+
+    Bad:
+        nodes: 4  # lint-jobs: ignore[NET002] no CNI of this cluster enforces policies
+        rendezvousPort: 29500
+    Good:
+        nodes: 4
+        rendezvousPort: 29500  # lint-jobs: ignore[NET002] no CNI of this cluster enforces policies
+    """,
+)
+
+NO_REASON = declare(
+    "SUP002",
+    "suppression-without-reason",
+    Severity.ERROR,
+    """A suppression gives no reason, so it silences nothing.
+
+    Whoever reads the file next has to know why the rule does not hold here, and when the comment may go.
+
+    Bad:
+        rendezvousPort: 29500  # lint-jobs: ignore[NET002]
+    Good:
+        rendezvousPort: 29500  # lint-jobs: ignore[NET002] no CNI of this cluster enforces policies
+    """,
+)
+
+NO_SUCH_RULE = declare(
+    "SUP003",
+    "suppression-of-no-rule",
+    Severity.ERROR,
+    """A suppression names something that is no rule or that cannot be silenced.
+
+    A misspelt id silences nothing. INP rules say that input could not be judged, SUP rules watch the suppressions:
+    neither can be silenced. `tools/lint-jobs rules` lists every id.
+
+    Bad:
+        rendezvousPort: 29500  # lint-jobs: ignore[NET2] no CNI of this cluster enforces policies
+    Good:
+        rendezvousPort: 29500  # lint-jobs: ignore[NET002] no CNI of this cluster enforces policies
+    """,
+)
+
+NOT_UNDERSTOOD = declare(
+    "SUP004",
+    "suppression-not-understood",
+    Severity.ERROR,
+    """A comment starts with `lint-jobs:` and is not a suppression.
+
+    There is one form: the rules in brackets, then the reason. There are no switches for whole files.
+
+    Bad:
+        rendezvousPort: 29500  # lint-jobs: disable NET002
+    Good:
+        rendezvousPort: 29500  # lint-jobs: ignore[NET002] no CNI of this cluster enforces policies
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """One comment. Lines count from 1."""
+
+    file: str
+    line: int
+    """Where the comment stands."""
+    target: range
+    """Lines whose findings it concerns: its own or, for a comment alone on its line, the first below the comments;
+    and all lines of a text that starts or ends there."""
+    rules: tuple[str, ...]
+    """Ids as written; empty where the comment was not understood."""
+    reason: str
+    position: Position
+
+    @property
+    def target_line(self) -> int:
+        """The first line that it concerns."""
+        return self.target.start
+
+    def silences(self, finding: Finding) -> bool:
+        """True where this comment covers the finding's own position and names its rule."""
+        position = finding.place.position
+        return (
+            position is not None
+            and position.file == self.file
+            and position.line in self.target
+            and finding.rule in self.rules
+            and bool(self.reason)
+            and not _always_on(finding)
+        )
+
+
+def find(file: str, text: str) -> list[Suppression]:
+    """The suppressions in a YAML file, in order. A `#` in a quoted or block text is content, no comment.
+
+    Empty for text that is not YAML: that is reported where the file is parsed.
+    """
+    if "lint-jobs:" not in text:
+        return []
+    return list(_suppressions(file, text.removeprefix("\ufeff")))
+
+
+def apply(
+    findings: Iterable[Finding],
+    suppressions: Iterable[Suppression],
+    *,
+    rules: Container[str],
+    complete_files: Container[str],
+) -> tuple[list[Finding], int]:
+    """The findings that are left, with those about the suppressions after them, and how many were silenced.
+
+    `rules` are the ids that exist. `complete_files` are the files all of whose readers were linted in this run: only
+    there can a suppression be called unused. Call it with findings of all severities, before any is left out.
+    """
+    suppressions = list(suppressions)
+    by_file: dict[str, list[Suppression]] = {}
+    for suppression in suppressions:
+        by_file.setdefault(suppression.file, []).append(suppression)
+    used: set[tuple[Suppression, str]] = set()
+    kept = []
+    silenced = 0
+    for finding in findings:
+        here = by_file.get(finding.place.position.file, []) if finding.place.position else []
+        if matches := [(suppression, finding.rule) for suppression in here if suppression.silences(finding)]:
+            used.update(matches)
+            silenced += 1
+        else:
+            kept.append(finding)
+    for suppression in suppressions:
+        kept += _judge(suppression, used, rules, judge_use=suppression.file in complete_files)
+    return kept, silenced
+
+
+def _judge(
+    suppression: Suppression, used: set[tuple[Suppression, str]], rules: Container[str], *, judge_use: bool
+) -> Iterator[Finding]:
+    if not suppression.rules:
+        yield _finding(NOT_UNDERSTOOD, suppression, "comment is not a suppression", f"write `{FORM}`")
+        return
+    named = ", ".join(suppression.rules)
+    if not suppression.reason:
+        yield _finding(NO_REASON, suppression, f"suppression of {named} gives no reason", f"write `{FORM}`")
+    for rule in dict.fromkeys(suppression.rules):
+        if rule not in rules:
+            yield _finding(NO_SUCH_RULE, suppression, f"{rule} is no rule", _remedy(rule, rules))
+        elif rule.startswith(ALWAYS_ON):
+            yield _finding(NO_SUCH_RULE, suppression, f"{rule} cannot be suppressed", "correct what it reports")
+        elif judge_use and suppression.reason and (suppression, rule) not in used:
+            message = f"suppression of {rule} silences nothing: {rule} finds nothing at {_lines(suppression.target)}"
+            yield _finding(UNUSED, suppression, message, "delete it, or put it at the line that the finding names")
+
+
+def _remedy(rule: str, rules: Container[str]) -> str:
+    if rule.upper() in rules:
+        return f"write {rule.upper()}"
+    return "`tools/lint-jobs rules` lists the rules"
+
+
+def _lines(target: range) -> str:
+    return f"line {target.start}" if len(target) == 1 else f"lines {target.start}-{target.stop - 1}"
+
+
+def _finding(rule: Rule, suppression: Suppression, message: str, remedy: str) -> Finding:
+    return Finding(rule.id, rule.name, rule.severity, message, Place("", "", suppression.position), help=remedy)
+
+
+def _always_on(finding: Finding) -> bool:
+    return finding.input_error or finding.rule.startswith(ALWAYS_ON)
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """Where a scalar stands: offsets from, to."""
+
+    first: int
+    start: int
+    """From where on a `#` is content: the header line of a block text may end in a comment."""
+    end: int
+
+
+def _suppressions(file: str, text: str) -> Iterator[Suppression]:
+    contents = _contents(text)
+    if contents is None:
+        return
+    starts = [0, *(match.end() for match in _LINE_BREAK.finditer(text))]
+    lines = _LINE_BREAK.split(text)
+    below = _rows_below_comments(lines)
+    whole = _whole_texts(contents, starts)
+    after = 0
+    for mark in _MARK.finditer(text):
+        if mark.start() < after or not _is_comment(text, mark.start(), contents):
+            continue
+        row = bisect_right(starts, mark.start()) - 1
+        after = starts[row] + len(lines[row])
+        comment = text[mark.start() : after].rstrip()
+        directive = _DIRECTIVE.match(comment)
+        first, last = whole.get(below[row], (below[row], below[row]))
+        yield Suppression(
+            file=file,
+            line=row + 1,
+            target=range(first + 1, last + 2),
+            rules=_names(directive[1]) if directive else (),
+            reason=directive[2].strip(" \t:-") if directive else "",
+            position=Position(file, row + 1, mark.start() - starts[row] + 1, len(comment)),
+        )
+
+
+def _rows_below_comments(lines: list[str]) -> list[int]:
+    """For each row the first that is not a comment alone on its line, itself included."""
+    below = [len(lines)] * (len(lines) + 1)
+    for row in range(len(lines) - 1, -1, -1):
+        below[row] = below[row + 1] if _COMMENT_LINE.match(lines[row]) else row
+    return below
+
+
+def _whole_texts(contents: list[_Content], starts: list[int]) -> dict[int, tuple[int, int]]:
+    """For each row where a text of several lines starts or ends, the rows of all such texts: first, last."""
+    whole: dict[int, tuple[int, int]] = {}
+    for content in contents:
+        begins = bisect_right(starts, content.first) - 1
+        ends = bisect_right(starts, content.end - 1) - 1
+        if begins < ends:
+            for row in (begins, ends):
+                first, last = whole.get(row, (row, row))
+                whole[row] = min(first, begins), max(last, ends)
+    return whole
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(name for part in listed.split(",") if (name := part.strip()))
+
+
+def _contents(text: str) -> list[_Content] | None:
+    import yaml
+
+    found = []
+    try:
+        for token in yaml.scan(text, Loader=yaml.CSafeLoader):
+            if isinstance(token, yaml.ScalarToken):
+                first, end = token.start_mark.index, token.end_mark.index
+                end = first + len(text[first:end].rstrip())
+                start = first
+                if token.style in ("|", ">") and (header_end := _LINE_BREAK.search(text, first)):
+                    start = header_end.start()
+                found.append(_Content(first, start, end))
+    except (yaml.YAMLError, UnicodeEncodeError):
+        return None
+    return found
+
+
+def _is_comment(text: str, offset: int, contents: list[_Content]) -> bool:
+    if offset and text[offset - 1] not in _BLANKS:
+        return False
+    before = bisect_right(contents, offset, key=lambda content: content.start) - 1
+    return before < 0 or offset >= contents[before].end

@@ -1,0 +1,28 @@
+"""What the controllers will really run: one Workload for each training job, whatever its kind."""
+
+from trainyard.unit import Unit
+from trainyard.workload.adapters import adapter
+from trainyard.workload.model import Workload
+
+
+def workloads(unit: Unit) -> list[Workload]:
+    """A Workload for each job object of the unit, in rendered order.
+
+    Never raises for what manifests hold: a part of the wrong type counts as absent, since schemas report it.
+    """
+    found = []
+    for item in unit.objects:
+        kind = adapter(item)
+        if kind is None:
+            continue
+        found.append(
+            Workload(
+                object=item,
+                pod_sets=kind.pod_sets(item, unit.objects),
+                objects=unit.objects,
+                training_job=unit.fact("TrainingJob"),
+                cluster=unit.fact("Cluster"),
+                fabric=unit.fact("Fabric"),
+            )
+        )
+    return found

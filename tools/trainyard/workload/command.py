@@ -1,0 +1,113 @@
+"""A container's command line: its words as the kubelet passes them, and the commands inside `sh -c`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from trainyard.objects import Spot
+from trainyard.workload.environment import Environment, expand
+from trainyard.workload.model import Word
+from trainyard.workload.plain import sequence
+from trainyard.workload.shell import Command, commands
+
+_SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
+_WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+_NESTED = 4
+
+
+def command_line(
+    container: Mapping[Any, Any], spot: Spot, environment: Environment, default: Sequence[Word] = ()
+) -> tuple[Command, ...]:
+    """The commands that the container at `spot` runs, in the order they are written.
+
+    `default` is what its controller runs where the manifest gives neither command nor args. An image's own entry point
+    is not known: with `args` alone, the words are those of `args`.
+    """
+    words = [
+        _word(item, spot.below(name, index), environment)
+        for name in ("command", "args")
+        for index, item in enumerate(sequence(container.get(name)))
+        if isinstance(item, str)
+    ]
+    whole = Command(tuple(words or default), environment.variables, environment.complete)
+    return _taken_apart(whole, _NESTED) if whole.words else ()
+
+
+def basename(word: Word) -> str:
+    """The name of the program that a word calls, without its folder."""
+    return PurePosixPath(word.text).name
+
+
+def _word(raw: str, spot: Spot, environment: Environment) -> Word:
+    text, known = expand(raw, environment.variables, environment.complete)
+    return Word(text, spot, known)
+
+
+def _taken_apart(command: Command, levels: int) -> tuple[Command, ...]:
+    script = _script(command.words)
+    if script is None or levels == 0:
+        return (command,)
+    index = command.words.index(script)
+    inner = commands(
+        script.text,
+        script.spot,
+        command.env,
+        complete=command.complete,
+        arguments=command.words[index + 1 :],
+    )
+    return tuple(part for each in inner for part in _taken_apart(each, levels - 1))
+
+
+def _script(words: tuple[Word, ...]) -> Word | None:
+    """The word that holds a script, where the words call a shell with `-c`."""
+    start = next((i for i, word in enumerate(words) if basename(word) in _SHELLS), None)
+    if start is None or not _only_wraps(words[:start]):
+        return None
+    reads_word = False
+    index = start + 1
+    while index < len(words):
+        text = words[index].text
+        if text in _WITH_VALUE:
+            index += 2
+            continue
+        if not text.startswith(("-", "+")) or text in ("-", "--"):
+            break
+        if not text.startswith("--"):
+            reads_word = reads_word or "c" in text[1:]
+            index += text.endswith("o")
+        index += 1
+    if index < len(words) and words[index].text in ("-", "--"):
+        index += 1
+    return words[index] if reads_word and index < len(words) else None
+
+
+WRAPPERS = frozenset(
+    {
+        "exec",
+        "command",
+        "env",
+        "nohup",
+        "time",
+        "timeout",
+        "nice",
+        "ionice",
+        "chrt",
+        "numactl",
+        "taskset",
+        "stdbuf",
+        "sudo",
+        "gosu",
+        "tini",
+        "dumb-init",
+        "catchsegv",
+        "nsys",
+        "ncu",
+        "py-spy",
+        "strace",
+    }
+)
+"""Programs that run the command line that follows their own options."""
+
+
+def _only_wraps(words: tuple[Word, ...]) -> bool:
+    return not words or basename(words[0]) in WRAPPERS

@@ -1,0 +1,50 @@
+"""Containers of a pod template as they would run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainyard.objects import Object, Spot
+from trainyard.workload.command import command_line
+from trainyard.workload.environment import Injected, environment
+from trainyard.workload.launch import launch
+from trainyard.workload.model import Container, Setting, Word
+from trainyard.workload.plain import mapping, text
+
+
+def container(
+    data: Mapping[Any, Any],
+    spot: Spot,
+    *,
+    sources: Sequence[Object],
+    fields: Mapping[str, str],
+    injected: Sequence[Injected] = (),
+    default: Sequence[Word] = (),
+) -> Container:
+    """The container that stands at `spot`.
+
+    `sources`, `fields` and `injected` are as for its environment; `default` is the command line that its controller
+    gives it where the manifest has none.
+    """
+    variables = environment(data, spot, sources=sources, fields=fields, injected=injected)
+    commands = command_line(data, spot, variables, default)
+    limits = _resources(data, spot, "limits")
+    requests = {name: Setting(limit.value, limit.spot, implied=True) for name, limit in limits.items()}
+    return Container(
+        name=text(data.get("name")),
+        spot=spot,
+        data=data,
+        image=text(data.get("image")),
+        words=tuple(word for command in commands for word in command.words),
+        env=variables.variables,
+        launch=launch(commands),
+        limits=limits,
+        requests=requests | _resources(data, spot, "requests"),
+    )
+
+
+def _resources(data: Mapping[Any, Any], spot: Spot, name: str) -> dict[str, Setting]:
+    return {
+        resource: Setting(value, spot.below("resources", name, resource))
+        for resource, value in mapping(mapping(data.get("resources")).get(name)).items()
+        if isinstance(resource, str) and isinstance(value, str | int | float) and not isinstance(value, bool)
+    }

@@ -1,0 +1,114 @@
+"""kubeflow.org/v2beta1 MPIJob, as mpi-operator runs it (read from v0.8.2)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainyard.objects import Object
+from trainyard.workload import replicas
+from trainyard.workload.environment import Injected
+from trainyard.workload.made_services import MadeService
+from trainyard.workload.model import PodSet, Setting, Word
+from trainyard.workload.plain import count, mapping, sequence, text
+from trainyard.workload.pods import numbered, object_name, pod_set
+from trainyard.workload.replicas import JOB_NAME, JOB_ROLE, OPERATOR, REPLICA_INDEX, Replicas
+
+HOSTFILE = "/etc/mpi/hostfile"
+_RESTART = {"launcher": "OnFailure", "worker": "Never"}
+
+
+def pod_sets(job: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
+    """Launcher and workers."""
+    parts = replicas.replicas(job, "mpiReplicaSpecs", ("Launcher", "Worker"), {"Worker": 0})
+    return tuple(_pod_set(job, objects, part) for part in parts)
+
+
+def services(job: Object, pod_sets: Sequence[PodSet]) -> tuple[MadeService, ...]:
+    """One headless Service for all pods."""
+    name = object_name(job)
+    pods = tuple((each.role, index) for each in pod_sets for index in range(len(each.hostnames)))
+    return (MadeService(name, pods, publishes_unready=launcher_is_worker(job)),) if name else ()
+
+
+def launcher_is_worker(job: Object) -> bool:
+    """Whether the launcher runs ranks too."""
+    return mapping(job.data.get("spec")).get("runLauncherAsWorker") is True
+
+
+def slots(job: Object) -> Setting:
+    """Ranks of a worker, which the hostfile gives to mpirun."""
+    written = mapping(job.data.get("spec")).get("slotsPerWorker")
+    spot = job.at("spec", "slotsPerWorker")
+    return Setting(1, spot, implied=True) if written is None else Setting(count(written), spot)
+
+
+def _pod_set(job: Object, objects: Sequence[Object], part: Replicas) -> PodSet:
+    name = object_name(job)
+    launches = part.role == "launcher"
+    labels = {OPERATOR: "mpi-operator", JOB_ROLE: part.role}
+    if name:
+        labels[JOB_NAME] = name
+    if launches and launcher_is_worker(job):
+        labels[REPLICA_INDEX] = "0"
+    overrides: dict[str, Any] = {"restartPolicy": part.restart_policy(_RESTART[part.role])}
+    template = mapping(part.template.get("spec"))
+    if template.get("hostNetwork") is True:
+        overrides["dnsPolicy"] = "ClusterFirstWithHostNet"
+    if not launches and name:
+        own = mapping(template.get("dnsConfig"))
+        searches = [*sequence(own.get("searches")), f"{name}.{job.namespace}.svc.cluster.local"]
+        overrides["dnsConfig"] = {**own, "searches": searches}
+    if launches:
+        hostnames: tuple[str, ...] = (f"{name}-launcher",) if name else ()
+    else:
+        hostnames = numbered(f"{name}-worker", part.count.value) if name else ()
+    sshd = part.spot.below("template", "spec", "containers", 0, "command")
+    return pod_set(
+        role=part.role,
+        count=part.count,
+        template=part.template,
+        spot=part.spot.below("template"),
+        objects=objects,
+        hostnames=hostnames,
+        subdomain=Setting(name, job.at("metadata", "name"), implied=True) if name else None,
+        labels=labels,
+        overrides=overrides,
+        inject=lambda index, _: _environment(job, part) if index == 0 else (),
+        default={} if launches else {0: (Word("/usr/sbin/sshd", sshd), Word("-De", sshd))},
+    )
+
+
+def _environment(job: Object, part: Replicas) -> tuple[Injected, ...]:
+    """What the operator appends to the `env` of the first container."""
+    spec = mapping(job.data.get("spec"))
+    spot = job.at("spec", "mpiImplementation")
+    added = [Injected("K_MPI_JOB_ROLE", part.role, part.spot)]
+    if part.role == "worker":
+        return tuple(added)
+    implementation = text(spec.get("mpiImplementation")) or "OpenMPI"
+    added += [Injected(name, value, spot) for name, value in _IMPLEMENTATIONS.get(implementation, {}).items()]
+    ranks = slots(job)
+    if implementation in _SLOTS:
+        value = None if ranks.value is None else str(ranks.value)
+        added.append(Injected(_SLOTS[implementation], value, ranks.spot))
+    if not launcher_is_worker(job):
+        place = job.at("spec", "runLauncherAsWorker")
+        added += [Injected(name, "", place) for name in ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")]
+    return tuple(added)
+
+
+_IMPLEMENTATIONS: Mapping[str, Mapping[str, str]] = {
+    "OpenMPI": {
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+        "OMPI_MCA_orte_default_hostfile": HOSTFILE,
+        "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+    },
+    "Intel": {
+        "I_MPI_HYDRA_HOST_FILE": HOSTFILE,
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10",
+    },
+    "MPICH": {
+        "HYDRA_HOST_FILE": HOSTFILE,
+        "HYDRA_LAUNCH_EXTRA_ARGS": "-o ConnectionAttempts=10",
+    },
+}
+_SLOTS = {"OpenMPI": "OMPI_MCA_orte_set_default_slots", "Intel": "I_MPI_PERHOST"}

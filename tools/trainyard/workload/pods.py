@@ -1,0 +1,99 @@
+"""Pods that a controller makes from one template."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trainyard.objects import Object, Spot
+from trainyard.workload.containers import container
+from trainyard.workload.environment import Injected, in_namespace
+from trainyard.workload.model import PodSet, Setting, Word
+from trainyard.workload.plain import entries, mapping, strings, text
+
+MOST_HOSTNAMES = 20_000
+"""Beyond so many pods their host names are not listed. The largest training runs have a tenth of it."""
+
+Inject = Callable[[int, str], Sequence[Injected]]
+"""What a controller adds to the environment of the container at an index, by its name."""
+
+
+def numbered(prefix: str, count: int | None) -> tuple[str, ...]:
+    """`{prefix}-0` to `{prefix}-{count-1}`; empty where the count is not known or beyond all reason."""
+    if count is None or count > MOST_HOSTNAMES or not prefix:
+        return ()
+    return tuple(f"{prefix}-{index}" for index in range(count))
+
+
+def object_name(item: Object) -> str:
+    """`metadata.name`; empty where the API server makes the name up."""
+    return text(mapping(item.data.get("metadata")).get("name"))
+
+
+def pod_set(
+    *,
+    role: str,
+    count: Setting,
+    template: Mapping[Any, Any],
+    spot: Spot,
+    objects: Sequence[Object],
+    hostnames: tuple[str, ...] = (),
+    pod_names: tuple[str, ...] = (),
+    subdomain: Setting | None = None,
+    labels: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    inject: Inject | None = None,
+    inject_init: Inject | None = None,
+    default: Mapping[int, Sequence[Word]] | None = None,
+) -> PodSet:
+    """The pods made from the template at `spot`.
+
+    `hostnames` and `subdomain` are what the controller sets; where it sets none, the template's own count. `pod_names`
+    are the pods' names where they are known. `labels` are those that the controller adds, `overrides` the fields of
+    the pod's spec that it sets, `default` the command line that it gives a container that has none, by index.
+    """
+    spec = dict(mapping(template.get("spec"))) | dict(overrides or {})
+    metadata = mapping(template.get("metadata"))
+    all_labels = strings(metadata.get("labels")) | dict(labels or {})
+    namespace = spot.object.namespace
+    fields = {f"metadata.labels['{key}']": value for key, value in all_labels.items()}
+    fields |= {f"metadata.annotations['{key}']": value for key, value in strings(metadata.get("annotations")).items()}
+    if namespace:
+        fields["metadata.namespace"] = namespace
+    if len(pod_names) == 1:
+        fields["metadata.name"] = pod_names[0]
+    sources = in_namespace(objects, namespace)
+    own_hostname = text(spec.get("hostname"))
+    own_subdomain = text(spec.get("subdomain"))
+    if not hostnames and own_hostname and isinstance(count.value, int) and count.value <= MOST_HOSTNAMES:
+        hostnames = (own_hostname,) * count.value
+    if subdomain is None and own_subdomain:
+        subdomain = Setting(own_subdomain, spot.below("spec", "subdomain"))
+    return PodSet(
+        role=role,
+        count=count,
+        template=spot,
+        hostnames=hostnames or pod_names,
+        subdomain=subdomain,
+        labels=all_labels,
+        containers=tuple(
+            container(
+                data,
+                spot.below("spec", "containers", index),
+                sources=sources,
+                fields=fields,
+                injected=inject(index, text(data.get("name"))) if inject else (),
+                default=(default or {}).get(index, ()),
+            )
+            for index, data in entries(spec.get("containers"))
+        ),
+        init_containers=tuple(
+            container(
+                data,
+                spot.below("spec", "initContainers", index),
+                sources=sources,
+                fields=fields,
+                injected=inject_init(index, text(data.get("name"))) if inject_init else (),
+            )
+            for index, data in entries(spec.get("initContainers"))
+        ),
+        spec=spec,
+    )

@@ -1,0 +1,68 @@
+"""kubeflow.org/v1 TFJob, as the training operator runs it (read from v1.9.4)."""
+
+import json
+from collections.abc import Sequence
+
+from trainyard.objects import Object
+from trainyard.workload import replicas
+from trainyard.workload.environment import Injected
+from trainyard.workload.model import PodSet
+from trainyard.workload.plain import mapping
+from trainyard.workload.pods import MOST_HOSTNAMES, pod_set
+from trainyard.workload.replicas import Replicas
+
+CONTAINER = "tensorflow"
+PORT_NAME = "tfjob-port"
+PORT = 2222
+
+services = replicas.a_service_a_pod
+
+
+def pod_sets(job: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
+    """Chief or master, workers, parameter servers, evaluators."""
+    parts = replicas.replicas(job, "tfReplicaSpecs", ("Chief", "Master", "Worker", "PS", "Evaluator"), {})
+    led = any(part.role in ("chief", "master") for part in parts)
+    return tuple(
+        pod_set(
+            role=part.role,
+            count=part.count,
+            template=part.template,
+            spot=part.spot.below("template"),
+            objects=objects,
+            pod_names=replicas.pod_names(job, part.role, part.count),
+            labels=replicas.labels(
+                job,
+                "tfjob-controller",
+                part.role,
+                part.count,
+                leads=part.role in ("chief", "master") or (not led and part.role == "worker" and part.count.value == 1),
+            ),
+            overrides={"restartPolicy": part.restart_policy("Never")},
+            inject=lambda _, name, part=part: _environment(job, parts, part, name),  # type: ignore[misc]
+        )
+        for part in parts
+    )
+
+
+def _environment(job: Object, parts: Sequence[Replicas], part: Replicas, container: str) -> tuple[Injected, ...]:
+    """TF_CONFIG, which only the container named `tensorflow` gets, and only if there is more than one pod."""
+    if container != CONTAINER or replicas.total(parts) == 1:
+        return ()
+    one = part.count.value == 1
+    return (Injected("TF_CONFIG", _cluster(job, parts, part) if one else None, job.at("spec", "tfReplicaSpecs")),)
+
+
+def _cluster(job: Object, parts: Sequence[Replicas], part: Replicas) -> str | None:
+    """The variable's value for the only pod of a replica type; None where a count or a port is not known."""
+    pods = replicas.total(parts)
+    if pods is None or pods > MOST_HOSTNAMES or mapping(job.data.get("spec")).get("enableDynamicWorker") is True:
+        return None
+    cluster: dict[str, list[str]] = {}
+    for each in sorted(parts, key=lambda item: item.role):
+        port = replicas.named_port(each, CONTAINER, PORT_NAME, PORT)
+        names = replicas.pod_names(job, each.role, each.count)
+        if port.value is None or len(names) != each.count.value or not job.namespace:
+            return None
+        cluster[each.role] = [f"{name}.{job.namespace}.svc:{port.value}" for name in names]
+    config = {"cluster": cluster, "task": {"type": part.role, "index": 0}, "environment": "cloud"}
+    return json.dumps(config, separators=(",", ":"))
