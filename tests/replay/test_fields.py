@@ -282,9 +282,11 @@ spec:
     - name: PASSWORD
       valueFrom: {secretKeyRef: {name: token, key: password}}
 """,
-        {("Pod/pod", "spec.containers[0].env[PASSWORD].valueFrom.secretKeyRef.key"): (
-            "over/pod.yaml: valueFrom: {secretKeyRef: {name: token, key: password}} [password]"
-        )},
+        {
+            ("Pod/pod", "spec.containers[0].env[PASSWORD].valueFrom.secretKeyRef.key"): (
+                "over/pod.yaml: valueFrom: {secretKeyRef: {name: token, key: password}} [password]"
+            )
+        },
     ),
     "strategic-merge": (
         DEPLOYMENT
@@ -350,13 +352,22 @@ metadata: {name: any}
 """,
         {
             (WEB, "spec.replicas"): "over/patch.yaml: replicas: 3 [3]",
-            (WEB, "spec.template.spec.containers[0].env[NEW].value"): 'over/patch.yaml: - {name: NEW, value: "1"} ["1"]',
-            (WEB, "spec.template.spec.containers[0].env[MODE].value"): "over/patch.yaml: - {name: MODE, value: fast} [fast]",
+            (
+                WEB,
+                "spec.template.spec.containers[0].env[NEW].value",
+            ): 'over/patch.yaml: - {name: NEW, value: "1"} ["1"]',
+            (
+                WEB,
+                "spec.template.spec.containers[0].env[MODE].value",
+            ): "over/patch.yaml: - {name: MODE, value: fast} [fast]",
             (WEB, "spec.template.spec.containers[0].image"): (
                 "base/deployment.yaml: image: registry.example.com/web:1.0 [registry.example.com/web:1.0]"
             ),
             ("Service/web", "spec.selector.tier"): "over/kustomization.yaml: tier: front [front]",
-            ("Service/web", "spec.ports[0].targetPort"): "over/kustomization.yaml: - {port: 80, targetPort: 8080} [8080]",
+            (
+                "Service/web",
+                "spec.ports[0].targetPort",
+            ): "over/kustomization.yaml: - {port: 80, targetPort: 8080} [8080]",
         },
     ),
     "list-directives": (
@@ -383,9 +394,11 @@ patches:
             envFrom: null
           volumes: []
 """,
-        {(WEB, "spec.template.spec.containers[0].env[ONLY].value"): (
-            "over/kustomization.yaml: - {name: ONLY, value: this} [this]"
-        )},
+        {
+            (WEB, "spec.template.spec.containers[0].env[ONLY].value"): (
+                "over/kustomization.yaml: - {name: ONLY, value: this} [this]"
+            )
+        },
     ),
     "custom-resource-list-is-replaced": (
         CUSTOM
@@ -419,9 +432,11 @@ patches:
   options: {allowNameChange: true}
   patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: renamed}}'
 """,
-        {("ConfigMap/renamed", "metadata.name"): (
-            "over/kustomization.yaml: patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: renamed}}' [renamed]"
-        )},
+        {
+            ("ConfigMap/renamed", "metadata.name"): (
+                "over/kustomization.yaml: patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: renamed}}' [renamed]"
+            )
+        },
     ),
     "json-patch": (
         DEPLOYMENT
@@ -550,9 +565,11 @@ images: [{name: side, newName: other}]
 resources: [../a, ../b]
 commonAnnotations: {both: "true"}
 """,
-        {("Deployment/b-web", "spec.template.spec.containers[1].image"): (
-            "b/kustomization.yaml: images: [{name: side, newName: other}] [other]"
-        )},
+        {
+            ("Deployment/b-web", "spec.template.spec.containers[1].image"): (
+                "b/kustomization.yaml: images: [{name: side, newName: other}] [other]"
+            )
+        },
     ),
     "labels-and-annotations": (
         DEPLOYMENT
@@ -608,7 +625,12 @@ spec:
 resources: [../base]
 commonLabels: {app: all, added: x}
 """,
-        {(WEB, "spec.template.metadata.labels.app"): "over/kustomization.yaml: commonLabels: {app: all, added: x} [all]"},
+        {
+            (
+                WEB,
+                "spec.template.metadata.labels.app",
+            ): "over/kustomization.yaml: commonLabels: {app: all, added: x} [all]"
+        },
     ),
     "images-and-replicas": (
         DEPLOYMENT
@@ -638,7 +660,9 @@ replicas:
     "replacements": (
         DEPLOYMENT
         + LOCAL
-        + CUSTOM.replace("base/job", "base/pytorchjob").replace("=== base/kustomization.yaml\nresources: [job.yaml]\n", "")
+        + CUSTOM.replace("base/job", "base/pytorchjob").replace(
+            "=== base/kustomization.yaml\nresources: [job.yaml]\n", ""
+        )
         + """
 === over/kustomization.yaml
 resources: [all]
@@ -686,11 +710,14 @@ replacements:
     options: {create: true}
 === over/all/kustomization.yaml
 resources: [../../base, ../../base/fact.yaml]
-""".replace("=== over/all/kustomization.yaml\nresources: [../../base, ../../base/fact.yaml]\n", """=== over/all/kustomization.yaml
+""".replace(
+            "=== over/all/kustomization.yaml\nresources: [../../base, ../../base/fact.yaml]\n",
+            """=== over/all/kustomization.yaml
 resources: [../../base]
 === base/kustomization.yaml
 resources: [deployment.yaml, config-map.yaml, service.yaml, service-account.yaml, claim.yaml, fact.yaml, pytorchjob.yaml]
-"""),
+""",
+        ),
         {},
     ),
     "transformers": (

@@ -77,12 +77,13 @@ def test_places_in_an_old_kustomization() -> None:
     assert both.where(deployment, f"{pod}.containers[0].resources.limits.memory") == (
         f"{overlay}/patch.yaml: memory: 256Mi [256Mi]"
     )
-    assert both.where(deployment, f"{pod}.initContainers[0].image") == f"{overlay}/Kustomization: newTag: stable [stable]"
+    assert (
+        both.where(deployment, f"{pod}.initContainers[0].image") == f"{overlay}/Kustomization: newTag: stable [stable]"
+    )
     assert both.where("StatefulSet/demo-mysql-v1", f"{pod}.containers[0].image") == (
         f'{overlay}/mysql.json: {{"op": "replace", "path": "/spec/template/spec/containers/0/image", '
         '"value": "mysql:8.4"}, ["mysql:8.4"]'
     )
-    assert both.where("StatefulSet/demo-mysql-v1", f"{pod}.containers[0].env[MYSQL_ROOT_PASSWORD].valueFrom.secretKeyRef.name") == (
-        "oldstyle/base/mysql.yaml: name: mysql-pass [mysql-pass]"
-    )
-
+    assert both.where(
+        "StatefulSet/demo-mysql-v1", f"{pod}.containers[0].env[MYSQL_ROOT_PASSWORD].valueFrom.secretKeyRef.name"
+    ) == ("oldstyle/base/mysql.yaml: name: mysql-pass [mysql-pass]")

@@ -127,7 +127,10 @@ def test_values_point_at_the_file_that_wrote_them(both: Compared) -> None:
     assert both.where(JOB, "metadata.name") == "jobs/team/one/job.yaml: metadata: {name: one} [one]"
     assert both.where(JOB, "metadata.namespace") == "jobs/team/one/kustomization.yaml: namespace: team [team]"
     assert both.where(JOB, "spec.completions") == "jobs/team/one/job.yaml: nodes: 4 [4]"
-    assert both.where(JOB, "spec.template.spec.containers[0].env[PET_NNODES].value") == "jobs/team/one/job.yaml: nodes: 4 [4]"
+    assert (
+        both.where(JOB, "spec.template.spec.containers[0].env[PET_NNODES].value")
+        == "jobs/team/one/job.yaml: nodes: 4 [4]"
+    )
     assert both.where(JOB, "spec.template.spec.containers[0].command[2]") == (
         "base/training-job.yaml: command: [torchrun, -m, trainer] [trainer]"
     )
@@ -143,7 +146,7 @@ def test_positions_go_on_into_json_in_a_string(both: Compared) -> None:
     config = next(item for item in both.objects if item.kind == "ConfigMap")
     stage = ("data", "ds_config.json", "zero_optimization", "stage")
     assert both.at(config, stage) == 'base/config-map.yaml: "zero_optimization": {"stage": 3}, [3]'
-    assert both.replay.position(config, stage) == Position("base/config-map.yaml", 9, 37, 1)
+    assert both.replay.position(config, stage) == Position("base/config-map.yaml", 9, 38, 1)
     assert both.at(config, ("data", "ds_config.json", "fp16", "enabled")) == (
         "base/config-map.yaml: ds_config.json: | [ds_config.json]"
     )
@@ -308,7 +311,12 @@ def test_wires_that_stop_kustomize(old: str, new: str, problem: str, tmp_path: P
 
 def test_jobs_that_share_a_base_do_not_see_one_another(tmp_path: Path) -> None:
     write(tmp_path, TREE)
-    write(tmp_path, TREE.replace("jobs/team/one", "jobs/team/two").replace("name: one", "name: two").replace("nodes: 4", "nodes: 2"))
+    write(
+        tmp_path,
+        TREE.replace("jobs/team/one", "jobs/team/two")
+        .replace("name: one", "name: two")
+        .replace("nodes: 4", "nodes: 2"),
+    )
     sources = Sources(tmp_path)
     first = replay(tmp_path, FOLDER, sources)
     second = replay(tmp_path, "jobs/team/two", sources)

@@ -1,9 +1,16 @@
 """The pages of the rules are tests: what a page calls bad fires its rule, what it calls good or near miss does not."""
 
-import pytest
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.rules.telling import HERE
 from trainyard.rules import all_rules, problems
-from trainyard.rules.examples import HEADINGS, Example, examples, good_job
+from trainyard.rules.examples import HEADINGS, Example, examples, good_job, unit_of
 from trainyard.rules.registry import Rule
 from trainyard.unit import Unit
 from trainyard.workload import workloads
@@ -99,3 +106,36 @@ def test_a_whole_block_stands_alone() -> None:
 
     assert not unit.is_job
     assert [item.title for item in (*unit.objects, *unit.facts)] == ["Service/a"]
+
+
+def _paths(tree: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    for step, below in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
+        yield (*path, step)
+        yield from _paths(below, (*path, step))
+
+
+JOBS = [
+    [item.data for item in (*unit.facts, *unit.objects)]
+    for unit in (
+        good_job(),
+        Example("Bad", (HERE / "mpi" / "more-processes-than-slots.yaml").read_text()).unit,
+        Example("Bad", (HERE / "rendezvous" / "pytorchjob-left-to-the-operator.yaml").read_text()).unit,
+    )
+]
+FIELDS = [(job, path) for job, documents in enumerate(JOBS) for path in _paths(documents) if len(path) > 1]
+JUNK = st.sampled_from([None, "", "x", "9" * 30, 0, -1, 1.5, True, [], {}, [None], ["a"], {"a": 1}])
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(field=st.sampled_from(FIELDS), junk=JUNK)
+def test_no_rule_raises_whatever_a_field_holds(field: tuple[int, tuple[str | int, ...]], junk: Any) -> None:
+    job, path = field
+    documents: Any = deepcopy(JOBS[job])
+    parent = documents
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = junk
+    unit = unit_of(documents)
+
+    for rule in RULES:
+        said(rule, unit)

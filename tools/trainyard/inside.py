@@ -33,10 +33,9 @@ class Inside:
         if self.indent is not None:
             length = end.column - start.column if end.line == start.line else 1
             return (source, line + 1 + start.line, start.column + 1 + self.indent, max(length, 1))
-        if self.columns is not None and start.index < len(self.columns):
+        if self.columns is not None and end.index < len(self.columns):
             first = self.columns[start.index]
-            last = self.columns[min(end.index, len(self.columns)) - 1] if end.index > start.index else first
-            return (source, line, first, last - first + 1)
+            return (source, line, first, max(self.columns[end.index] - first, 1))
         return self.raw
 
 
@@ -57,14 +56,14 @@ def _block_indent(node: "Node", lines: Sequence[str]) -> int | None:
 
 
 def _columns(node: "Node", lines: Sequence[str]) -> list[int] | None:
-    """The column of each character of a scalar of one line, or None where that cannot be told."""
+    """The column of each character of a scalar of one line, and that of its end. None where they cannot be told."""
     assert node.raw is not None
     _, number, column, length = node.raw
     if number > len(lines):
         return None
     written = lines[number - 1][column - 1 : column - 1 + length]
     if node.style == "":
-        return [column + i for i in range(len(node.text))] if written == node.text else None
+        return [column + i for i in range(len(node.text) + 1)] if written == node.text else None
     if len(written) < 2 or written[0] != node.style or written[-1] != node.style:
         return None
     columns: list[int] = []
@@ -77,4 +76,5 @@ def _columns(node: "Node", lines: Sequence[str]) -> list[int] | None:
             i += {"x": 4, "u": 6, "U": 10}.get(body[i + 1 : i + 2], 2)
         else:
             i += 1
-    return columns if len(columns) == len(node.value) else None
+    columns.append(column + i)
+    return columns if len(columns) == len(node.value) + 1 else None

@@ -146,9 +146,9 @@ def files_read(root: Path, folder: str, sources: Sources | None = None) -> froze
 
 def load_graph(sources: Sources, folder: str) -> Graph:
     """Walk everything that a folder's kustomization names. InputError, with its place, for what may not be rendered."""
-    walk = _Walk(sources)
-    walk.visit(posixpath.normpath(folder), None, False)
-    return Graph(posixpath.normpath(folder), walk.found, frozenset(walk.files))
+    folder = posixpath.normpath(folder)
+    part = _Walk(sources).visit(folder, None, False)
+    return Graph(folder, {each: read(sources, each) for each in part.folders}, part.files)
 
 
 def read(sources: Sources, folder: str, at: Node | None = None) -> Kustomization:
@@ -230,61 +230,83 @@ def _at_key(message: str, node: Node) -> InputError:
     return InputError(message, mark.file, mark.line, mark.column) if mark else _wrong(message, node)
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one folder, or one entry of a kustomization, pulls in."""
+
+    size: int = 0
+    """Kustomizations that kustomize evaluates for it; one that is named twice counts twice."""
+    depth: int = 0
+    folders: tuple[str, ...] = ()
+    files: frozenset[str] = frozenset()
+
+
 class _Walk:
+    """One walk. What a folder pulls in is kept for the run, since the jobs of a repository share their bases."""
+
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
-        self.found: dict[str, Kustomization] = {}
         self.files: set[str] = set()
-        self.sizes: dict[tuple[str, bool], int] = {}
         self.trail: list[str] = []
 
-    def visit(self, folder: str, at: Node | None, config: bool) -> int:
-        """Walk one folder; how many kustomizations it is made of. `config` says that it holds transformers."""
+    def visit(self, folder: str, at: Node | None, config: bool) -> _Part:
+        """Walk one folder. `at` is the entry that names it; `config` says that it holds transformers."""
         if at is not None and folder in self.trail:
             circle = " -> ".join([*self.trail[self.trail.index(folder) :], folder])
             raise _wrong(f"kustomizations name one another in a circle: {circle}", at)
-        if len(self.trail) >= limits.KUSTOMIZATION_DEPTH and at is not None:
+        key = (f"graph of {'transformers' if config else 'objects'}", folder)
+        kept = self.sources.kept.get(key)
+        if (
+            at is not None
+            and len(self.trail) + (kept.depth if isinstance(kept, _Part) else 1) > limits.KUSTOMIZATION_DEPTH
+        ):
             raise _wrong(f"kustomizations name one another more than {limits.KUSTOMIZATION_DEPTH} deep", at)
-        known = self.sizes.get((folder, config))
-        if known is not None:
-            return known
+        if isinstance(kept, _Part):
+            return kept
         if at is None and self.sources.outside(folder):
             raise InputError("folder is outside the repository", folder)
         if at is None and not self.sources.is_folder(folder):
             raise InputError("folder does not exist", folder)
         loaded = read(self.sources, folder, at)
-        self.found[folder] = loaded
-        self.files.add(loaded.file)
+        outer, self.files = self.files, {loaded.file}
         self.trail.append(folder)
-        size = 1 + self._children(loaded, config)
+        below = self._children(loaded, config)
         self.trail.pop()
-        self.sizes[folder, config] = size
-        return size
+        part = _Part(
+            1 + sum(each.size for each in below),
+            1 + max((each.depth for each in below), default=0),
+            tuple(dict.fromkeys((folder, *(name for each in below for name in each.folders)))),
+            frozenset(self.files).union(*(each.files for each in below)),
+        )
+        self.files = outer
+        self.sources.kept[key] = part
+        return part
 
-    def _children(self, loaded: Kustomization, config: bool) -> int:
-        size = 0
+    def _children(self, loaded: Kustomization, config: bool) -> list[_Part]:
+        below: list[_Part] = []
         for name in ("resources", "bases", "components"):
             for entry in loaded.items(name):
-                size += self._target(loaded, entry, config, folder_only=name != "resources")
-                self._bound(size, entry)
+                below.append(self._target(loaded, entry, config, folder_only=name != "resources"))
+                self._bound(below, entry)
         for name in ("generators", "transformers", "validators"):
             for entry in loaded.items(name):
                 document = inline(entry)
                 if document is not None:
                     self._config(document)
+                    self._config_files(loaded, document)
                     continue
-                size += self._target(loaded, entry, True)
-                self._bound(size, entry)
+                below.append(self._target(loaded, entry, True))
+                self._bound(below, entry)
                 for node in self._config_objects(join(loaded.folder, entry.value), entry):
                     self._config_files(loaded, node)
         self._plain_files(loaded)
-        return size
+        return below
 
-    def _bound(self, size: int, entry: Node) -> None:
-        if size >= limits.KUSTOMIZATIONS:
+    def _bound(self, below: list[_Part], entry: Node) -> None:
+        if 1 + sum(each.size for each in below) > limits.KUSTOMIZATIONS:
             raise _wrong(f"pulls in more than {limits.KUSTOMIZATIONS} kustomizations", entry)
 
-    def _target(self, loaded: Kustomization, entry: Node, config: bool, folder_only: bool = False) -> int:
+    def _target(self, loaded: Kustomization, entry: Node, config: bool, folder_only: bool = False) -> _Part:
         path = self._local(loaded, entry, entry.value)
         if self.sources.is_folder(path):
             return self.visit(path, entry, config)
@@ -295,7 +317,7 @@ class _Walk:
         for document in self.sources.documents(path):
             if config:
                 self._config(document)
-        return 0
+        return _Part()
 
     def _local(self, loaded: Kustomization, entry: Node, path: object) -> str:
         if type(path) is not str or not path:

@@ -80,19 +80,14 @@ class Sources:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise InputError(_os_words(error), file) from None
-        with os.fdopen(descriptor, "rb") as stream:
-            status = os.fstat(descriptor)
-            if stat.S_ISDIR(status.st_mode):
-                raise InputError("is a folder, not a file", file)
-            if not stat.S_ISREG(status.st_mode):
-                raise InputError("is not a plain file", file)
-            if status.st_size > limits.FILE_BYTES:
-                size, most = status.st_size / 1024 / 1024, limits.FILE_BYTES // 1024 // 1024
-                raise InputError(f"file has {size:.1f} MiB, and at most {most} MiB are read", file)
-            try:
+        try:
+            _check_plain(os.fstat(descriptor), file)
+            with os.fdopen(descriptor, "rb", closefd=False) as stream:
                 data = stream.read(limits.FILE_BYTES + 1)
-            except OSError as error:
-                raise InputError(_os_words(error), file) from None
+        except OSError as error:
+            raise InputError(_os_words(error), file) from None
+        finally:
+            os.close(descriptor)
         if len(data) > limits.FILE_BYTES:
             raise InputError(f"file grew beyond {limits.FILE_BYTES // 1024 // 1024} MiB while it was read", file)
         try:
@@ -102,6 +97,16 @@ class Sources:
             line = good.count("\n") + 1
             column = len(good) - good.rfind("\n")
             raise InputError(f"byte 0x{data[error.start]:02X} is not UTF-8 text", file, line, column) from None
+
+
+def _check_plain(status: os.stat_result, file: str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError("is a folder, not a file", file)
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError("is not a plain file", file)
+    if status.st_size > limits.FILE_BYTES:
+        size, most = status.st_size / 1024 / 1024, limits.FILE_BYTES // 1024 // 1024
+        raise InputError(f"file has {size:.1f} MiB, and at most {most} MiB are read", file)
 
 
 def _os_words(error: OSError) -> str:

@@ -17,7 +17,7 @@ _WORDS = (
     ("unexpected document separator", "a quoted text is never closed"),
     ("expected '-' indicator", "this line does not line up with the list above it"),
     ("expected <block end>", "this line does not line up with the lines above it"),
-    ("expected key", "this line does not line up with the keys above it"),
+    ("expected key", "a key is missing, or this line does not line up with the keys above it"),
     ("block sequence entries are not allowed", "a list item may not start here: put it on a line of its own"),
     ("mapping keys are not allowed", "a key may not start here: put it on a line of its own"),
     ("unknown escape character", "an unknown escape after a backslash; use single quotes to keep backslashes"),

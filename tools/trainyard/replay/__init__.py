@@ -70,6 +70,7 @@ class Replay:
             if node is None or not _same(node, data):
                 return None
             if type(node.value) is str:
+                best = node.key_mark or best
                 node = load_embedded(node)
                 if node is None:
                     return best

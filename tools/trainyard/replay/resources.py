@@ -90,6 +90,7 @@ class Resource:
     wired: list[Any] = field(default_factory=list, repr=False)
     origin: "Resource | None" = None
     """The object of a base that this one was copied from."""
+    _ids: tuple[Id, ...] | None = field(default=None, repr=False)
 
     def fork(self) -> "Resource":
         """A resource of its own that shares the nodes until one of the two changes."""
@@ -109,6 +110,7 @@ class Resource:
 
     def own(self) -> Node:
         """The nodes, for a change."""
+        self._ids = None
         if self.shared:
             self.node = self.node.copy()
             self.shared = False
@@ -147,7 +149,9 @@ class Resource:
     @property
     def ids(self) -> tuple[Id, ...]:
         """The current id and all former ones."""
-        return (self.id, *self.previous)
+        if self._ids is None:
+            self._ids = (self.id, *self.previous)
+        return self._ids
 
     @property
     def original(self) -> Id:
@@ -162,6 +166,7 @@ class Resource:
 
     def remember(self) -> None:
         """Keep the current id as a former one: a name, kind or namespace is about to change."""
+        self._ids = None
         self.previous = (*self.previous, Id(self.kind, self.name, self.effective_namespace))
 
     def strings(self, name: str) -> Mapping[str, str]:

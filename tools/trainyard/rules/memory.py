@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from trainyard.finding import Severity
+from trainyard.quantity import quantity
 from trainyard.rules.counts import number
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import Mount, mounts
 from trainyard.workload.model import Workload
-from trainyard.quantity import quantity
 
 _SHARED_MEMORY = PurePosixPath("/dev/shm")
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from trainyard.fieldpath import lookup
 from trainyard.finding import Severity
+from trainyard.quantity import quantity
 from trainyard.rules.counts import gpu_limit, number
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, Workload
-from trainyard.quantity import quantity
 
 
 @rule("GPU001", "gpu-request-differs", Severity.ERROR, needs=Workload)

@@ -73,7 +73,7 @@ def secret_in_plain_sight(obj: Object) -> Iterator[Problem]:
 @rule("SEC002", "image-not-by-digest", Severity.WARNING, needs=Workload)
 @once
 def image_not_by_digest(workload: Workload) -> Iterator[Problem]:
-    """An image is named by a tag, which may mean another image tomorrow.
+    """A job folder's image is named by a tag, which may mean another image tomorrow.
 
     A tag can be moved between the start of two pods of one job, and between a run and its repetition. A digest cannot:
     every rank runs the same bytes, and a result can be reproduced.
@@ -91,16 +91,8 @@ def image_not_by_digest(workload: Workload) -> Iterator[Problem]:
 
     Source: https://kubernetes.io/docs/concepts/containers/images/#image-names
     """
-    for pod_set in workload.pod_sets:
-        for container in (*pod_set.init_containers, *pod_set.containers):
-            if not container.image or "@sha256:" in container.image or _is_reference(container.image):
-                continue
-            tagged = ":" in container.image.rpartition("/")[2]
-            yield Problem(
-                f"image {container.image} is named by {'a tag' if tagged else 'nothing but its name'}, not by digest",
-                container.spot.below("image"),
-                help="append @sha256: and the digest that was tested",
-            )
+    if workload.in_job_folder:
+        yield from _tagged_images(workload)
 
 
 @rule("SEC003", "token-mounted", Severity.WARNING, needs=Workload)
@@ -140,6 +132,49 @@ def token_mounted(workload: Workload) -> Iterator[Problem]:
                 pod_set.template.below("spec", "automountServiceAccountToken"),
                 related=tuple(account.at("automountServiceAccountToken") for account in own),
                 help="set automountServiceAccountToken: false on the pod",
+            )
+
+
+@rule("SEC004", "image-by-tag", Severity.INFO, needs=Workload)
+@once
+def image_by_tag(workload: Workload) -> Iterator[Problem]:
+    """An image of a plain manifest is named by a tag, which may mean another image tomorrow.
+
+    The same as SEC002, as advice: what is not in a job folder may be an example, or get its image elsewhere.
+
+    Bad:
+        # whole
+        apiVersion: batch/v1
+        kind: Job
+        metadata: {name: train}
+        spec: {template: {spec: {containers: [{name: trainer, image: "registry.example.com/trainer:v2.0"}]}}}
+    Good:
+        # whole
+        apiVersion: batch/v1
+        kind: Job
+        metadata: {name: train}
+        spec: {template: {spec: {containers: [{name: trainer, image: "registry.example.com/trainer:v2.0@sha256:\
+7d0b1b5c3f6f9a52d6a2c1d84e0f7a9b3c5d7e9f1a2b3c4d5e6f708192a3b4c5"}]}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, image: "registry.example.com/trainer:v2.0"}]}}}
+
+    Source: https://kubernetes.io/docs/concepts/containers/images/#image-names
+    """
+    if not workload.in_job_folder:
+        yield from _tagged_images(workload)
+
+
+def _tagged_images(workload: Workload) -> Iterator[Problem]:
+    for pod_set in workload.pod_sets:
+        for container in (*pod_set.init_containers, *pod_set.containers):
+            if not container.image or "@sha256:" in container.image or _is_reference(container.image):
+                continue
+            tagged = ":" in container.image.rpartition("/")[2]
+            yield Problem(
+                f"image {container.image} is named by {'a tag' if tagged else 'nothing but its name'}, not by digest",
+                container.spot.below("image"),
+                help="append @sha256: and the digest that was tested",
             )
 
 

@@ -1,12 +1,13 @@
 """Where a job reads and writes: claims, and the directories that must be on them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
 from trainyard.rules.counts import number
+from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import Mount, mounts, volumes
 from trainyard.workload.launch import argument
@@ -30,8 +31,9 @@ _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
 @rule("STO001", "claim-missing", Severity.ERROR, needs=Workload)
+@once
 def claim_missing(workload: Workload) -> Iterator[Problem]:
-    """A pod names a claim that is not among the job's objects.
+    """A pod of a job folder names a claim that is neither among the job's objects nor one of its cluster's datasets.
 
     The pod waits for the claim and is never scheduled. A name that is off by a suffix, or a claim that was left in
     another namespace, looks the same.
@@ -76,15 +78,90 @@ def claim_missing(workload: Workload) -> Iterator[Problem]:
 
     Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#claims-as-volumes
     """
-    claims = [claim.name for claim in workload.of_kind("PersistentVolumeClaim")]
-    if not claims and not workload.in_job_folder:
-        return
-    reported: set[str] = set()
+    if workload.in_job_folder:
+        yield from _missing_claims(workload, _dataset_claims(workload))
+
+
+@rule("STO005", "claim-not-shown", Severity.INFO, needs=Workload)
+@once
+def claim_not_shown(workload: Workload) -> Iterator[Problem]:
+    """A pod of a plain manifest names a claim that is not among the manifests, though other claims are.
+
+    It may be in the cluster already. If it is not, the pod waits for it and is never scheduled.
+
+    Bad:
+
+        # whole
+        apiVersion: batch/v1
+        kind: Job
+        metadata:
+          name: train
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+              volumes:
+              - name: dataset
+                persistentVolumeClaim:
+                  claimName: dataset
+        ---
+        apiVersion: v1
+        kind: PersistentVolumeClaim
+        metadata:
+          name: datasets
+
+    Good:
+
+        # whole
+        apiVersion: batch/v1
+        kind: Job
+        metadata:
+          name: train
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+              volumes:
+              - name: dataset
+                persistentVolumeClaim:
+                  claimName: datasets
+        ---
+        apiVersion: v1
+        kind: PersistentVolumeClaim
+        metadata:
+          name: datasets
+
+    Near miss:
+
+        # whole
+        apiVersion: batch/v1
+        kind: Job
+        metadata:
+          name: train
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+              volumes:
+              - name: dataset
+                persistentVolumeClaim:
+                  claimName: dataset
+
+    Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#claims-as-volumes
+    """
+    if not workload.in_job_folder and workload.of_kind("PersistentVolumeClaim"):
+        yield from _missing_claims(workload, ())
+
+
+def _missing_claims(workload: Workload, shared: Sequence[str]) -> Iterator[Problem]:
+    claims = [*(claim.name for claim in workload.of_kind("PersistentVolumeClaim")), *shared]
     for pod_set in workload.pod_sets:
         for volume in volumes(pod_set):
-            if not volume.claim or volume.claim in claims or volume.claim in reported:
+            if not volume.claim or volume.claim in claims:
                 continue
-            reported.add(volume.claim)
             elsewhere = _claim_elsewhere(workload, volume.claim)
             place = f", only in {elsewhere.namespace or 'no namespace'}" if elsewhere is not None else ""
             yield Problem(
@@ -93,6 +170,13 @@ def claim_missing(workload: Workload) -> Iterator[Problem]:
                 () if elsewhere is None else (elsewhere.at("metadata", "namespace", label="pods cannot reach this"),),
                 _known_claims(volume.claim, claims),
             )
+
+
+def _dataset_claims(workload: Workload) -> list[str]:
+    """Claims that the cluster puts into every team's namespace."""
+    cluster = workload.cluster
+    storage = mapping(mapping(cluster.data.get("spec")).get("storage")) if cluster is not None else {}
+    return [claim for claim in sequence(storage.get("datasetClaims")) if isinstance(claim, str)]
 
 
 def _claim_elsewhere(workload: Workload, name: str) -> Object | None:
@@ -154,9 +238,9 @@ def claim_single_node(workload: Workload) -> Iterator[Problem]:
             (pod_set, volume)
             for pod_set in workload.pod_sets
             for volume in volumes(pod_set)
-            if volume.claim == claim.name and not _kept_on_one_node(pod_set)
+            if volume.claim == claim.name and pod_set.count.value and not _kept_on_one_node(pod_set)
         ]
-        pods = sum(pod_set.count.value or 0 for pod_set, _ in users)
+        pods = sum(pod_set.count.value for pod_set, _ in users)
         if pods < 2 or not modes or _SHARED_MODES.intersection(modes):
             continue
         yield Problem(
@@ -175,7 +259,7 @@ def _kept_on_one_node(pod_set: PodSet) -> bool:
     )
 
 
-@rule("STO003", "no-persistent-output", Severity.WARNING, needs=Workload)
+@rule("STO003", "no-persistent-output", Severity.INFO, needs=Workload)
 def no_persistent_output(workload: Workload) -> Iterator[Problem]:
     """A training job on several nodes mounts nothing that outlives its pods.
 

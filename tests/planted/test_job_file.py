@@ -1,0 +1,136 @@
+"""Mistakes in job.yaml."""
+
+import pytest
+
+from tests.planted.checkout import BOTH, GPT2, LLAMA, Checkout, Found
+
+LLAMA_JOB = f"{LLAMA}/job.yaml"
+GPT2_JOB = f"{GPT2}/job.yaml"
+CONTAINER = "spec.template.spec.containers[0]"
+
+
+def test_global_batch_is_not_the_product(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "accumulation: 2", "accumulation: 4")
+    [finding] = checkout.expect(
+        Found("BAT001", LLAMA_JOB, "global: ▸128", "ConfigMap/research/llama-8b-sft-trainer", "data.TRAINER_GLOBAL_BATCH")
+    )
+    assert "256" in finding["message"]
+
+
+def test_learning_rate_does_not_follow_its_rule(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "learningRate: 2e-5", "learningRate: 3e-5")
+    checkout.expect(Found("BAT002", LLAMA_JOB, "learningRate: ▸3e-5", "TrainingJob/llama-8b-sft", "spec.learningRate"))
+
+
+def test_warm_up_is_longer_than_the_run(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "warmupSteps: 60", "warmupSteps: 6000")
+    checkout.expect(Found("BAT005", LLAMA_JOB, "warmupSteps: ▸6000", "TrainingJob/llama-8b-sft", "spec.warmupSteps"))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "text", "path"),
+    [
+        ("warmupSteps:", "warmupStep:", "▸warmupStep:", "spec.warmupStep"),
+        ("nodes: 4", "nodes: four", "nodes: ▸four", "spec.nodes"),
+        ("nodes: 4", 'nodes: "4"', 'nodes: ▸"4"', "spec.nodes"),
+        ("micro: 2", "micro: 0", "micro: ▸0", "spec.batch.micro"),
+        ("learningRate: 2e-5", "learningRate: 2e-5x", "learningRate: ▸2e-5x", "spec.learningRate"),
+        ("parallelism: fsdp", "parallelism: fdsp", "parallelism: ▸fdsp", "spec.parallelism"),
+        ("size: 2Ti", "size: 2TB", "size: ▸2TB", "spec.checkpoint.size"),
+        ("steps: 2000", "steps: 2000\n  rendezvousPort: 70000", "rendezvousPort: ▸70000", "spec.rendezvousPort"),
+        ("  cluster: gpu-east\n", "", "▸spec:", "spec.cluster"),
+        ("kind: TrainingJob", "kind: TrainJob", "kind: ▸TrainJob", "kind"),
+    ],
+)
+def test_schema_is_not_met(checkout: Checkout, right: str, wrong: str, text: str, path: str) -> None:
+    checkout.replace(LLAMA_JOB, right, wrong)
+    kind = "TrainJob" if path == "kind" else "TrainingJob"
+    checkout.expect(Found("SCH003", LLAMA_JOB, text, f"{kind}/llama-8b-sft", path))
+
+
+def test_secret_in_env(checkout: Checkout) -> None:
+    checkout.append(LLAMA_JOB, "  env:\n    HF_TOKEN: hf_abcdefghijklmnopqrstuvwxyzABCDEFGH\n")
+    checkout.expect(
+        Found("SEC001", LLAMA_JOB, "HF_TOKEN: ▸hf_", "ConfigMap/research/llama-8b-sft-env", "data.HF_TOKEN")
+    )
+
+
+def test_name_is_not_that_of_the_folder(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "name: llama-8b-sft", "name: llama-8b")
+    checkout.expect(Found("CTR009", LLAMA_JOB, "name: ▸llama-8b", "TrainingJob/llama-8b", "metadata.name"))
+
+
+def test_cluster_is_not_the_one_whose_facts_are_taken(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "cluster: gpu-east", "cluster: lab-west")
+    checkout.expect(Found("CTR008", LLAMA_JOB, "cluster: ▸lab-west", "TrainingJob/llama-8b-sft", "spec.cluster"))
+
+
+def test_more_ranks_than_gpus(checkout: Checkout) -> None:
+    checkout.replace(GPT2_JOB, "gpusPerNode: 8", "gpusPerNode: 16")
+    checkout.replace(GPT2_JOB, "global: 480", "global: 960")
+    checkout.expect(Found("RDV002", GPT2_JOB, "gpusPerNode: ▸16", "Job/research/gpt2-124m", f"{CONTAINER}.env[PET_NPROC_PER_NODE].value"))
+
+
+def test_fewer_ranks_than_gpus(checkout: Checkout) -> None:
+    checkout.replace(GPT2_JOB, "gpusPerNode: 8", "gpusPerNode: 4")
+    checkout.replace(GPT2_JOB, "global: 480", "global: 240")
+    checkout.expect(Found("RDV009", GPT2_JOB, "gpusPerNode: ▸4", "Job/research/gpt2-124m", f"{CONTAINER}.env[PET_NPROC_PER_NODE].value"))
+
+
+def test_more_nodes_than_the_cluster_has(checkout: Checkout) -> None:
+    checkout.replace(GPT2_JOB, "nodes: 4", "nodes: 400")
+    checkout.replace(GPT2_JOB, "global: 480", "global: 48000")
+    checkout.expect(Found("CTR011", GPT2_JOB, "nodes: ▸400", "TrainingJob/gpt2-124m", "spec.nodes"))
+
+
+def test_dataset_that_the_cluster_does_not_have(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "claim: datasets", "claim: dataset")
+    checkout.expect(
+        Found(
+            "STO001",
+            LLAMA_JOB,
+            "claim: ▸dataset\n",
+            "Job/research/llama-8b-sft",
+            "spec.template.spec.volumes[1].persistentVolumeClaim.claimName",
+        )
+    )
+
+
+def test_image_by_tag(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "  model:", "  image: registry.example.com/llama:v2\n  model:")
+    checkout.expect(Found("SEC002", LLAMA_JOB, "image: ▸registry", "Job/research/llama-8b-sft", f"{CONTAINER}.image"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "value"),
+    [
+        ("NCL001", "NCCL_IB_TIMEOUT", "high"),
+        ("NCL002", "NCCL_IB_TIMOUT", '"22"'),
+        ("NCL005", "NCCL_BUFFSIZE", "8M"),
+        ("NCL006", "NCCL_NET", "TCP"),
+    ],
+)
+def test_variable_of_nccl(checkout: Checkout, rule: str, name: str, value: str) -> None:
+    checkout.append(LLAMA_JOB, f"  env:\n    {name}: {value}\n")
+    at_key = "▸" if rule == "NCL002" else ""
+    text = f"{at_key}{name}: {'' if at_key else '▸'}{value}"
+    checkout.expect(Found(rule, LLAMA_JOB, text, "ConfigMap/research/llama-8b-sft-env", f"data.{name}"))
+
+
+def test_key_stands_twice(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "steps: 2000", "steps: 2000\n  nodes: 8")
+    checkout.expect(Found("INP001", LLAMA_JOB, "▸nodes: 8"))
+
+
+def test_broken_yaml(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "  batch:\n", "  batch: {\n")
+    code, document = checkout.lint()
+    [finding] = document["findings"]
+    assert (code, finding["rule"], finding["file"]) == (2, "INP001", LLAMA_JOB)
+    assert finding["line"] > 0
+
+
+def test_untouched_repository_is_clean(checkout: Checkout) -> None:
+    checkout.expect()
+    _, document = checkout.lint()
+    assert document["summary"]["jobs"] == len(BOTH)
