@@ -157,7 +157,7 @@ def test_an_inline_patch_names_no_file(tmp_path: Path) -> None:
     write(
         tmp_path,
         THING + "=== over/kustomization.yaml\nresources: [thing.yaml]\n"
-        "patchesStrategicMerge:\n- |-\n  apiVersion: example.com/v1\n  kind: Thing\n  metadata: {name: x}\n  spec: {a: 1}\n",
+        "patchesStrategicMerge:\n- |-\n  apiVersion: example.com/v1\n  kind: Thing\n  metadata: {name: x}\n  a: 1\n",
     )
     assert load_graph(Sources(tmp_path), "over").files == {"over/kustomization.yaml", "over/thing.yaml"}
 

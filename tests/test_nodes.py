@@ -201,7 +201,8 @@ CANNOT_BE_READ = {
     "a: b: c\n": "1:5: a second colon on this line, or a wrong indentation; quote text with a colon",
     'a: "x\n': "2:1: a quoted text is never closed (it starts on line 1)",
     "a:\n  - b\n c: d\n": (
-        "3:2: a key is missing, or this line does not line up with the keys above it (what it belongs to starts on line 1)"
+        "3:2: a key is missing, or this line does not line up with the keys above it "
+        "(what it belongs to starts on line 1)"
     ),
     "- a\nb: c\n": "2:1: this line does not line up with the list above it (what it belongs to starts on line 1)",
     "1: 2\n": '1:1: a key is a number; keys are strings: write "1" in quotes',

@@ -68,9 +68,9 @@ class Checkout:
         document: dict[str, Any] = json.loads(out.getvalue())
         return code, document
 
-    def expect(self, *expected: Found) -> list[dict[str, Any]]:
+    def expect(self, *expected: Found, lint: tuple[str, ...] = ()) -> list[dict[str, Any]]:
         """Lint all jobs, and hold what is found against all that should be. Returns the findings for a closer look."""
-        code, document = self.lint()
+        code, document = self.lint(*lint)
         findings: list[dict[str, Any]] = document["findings"]
         found, wanted = sorted(map(_line, findings)), sorted(map(self._line, expected))
         assert found == wanted, "\n".join(["found:", *found, "wanted:", *wanted])

@@ -12,19 +12,19 @@ CONTAINER = "spec.template.spec.containers[0]"
 def test_global_batch_is_not_the_product(checkout: Checkout) -> None:
     checkout.replace(LLAMA_JOB, "accumulation: 2", "accumulation: 4")
     [finding] = checkout.expect(
-        Found("BAT001", LLAMA_JOB, "global: ▸128", "ConfigMap/research/llama-8b-sft-trainer", "data.TRAINER_GLOBAL_BATCH")
+        Found("BAT001", LLAMA_JOB, "global: ▸128", "TrainingJob/research/llama-8b-sft", "spec.batch.global")
     )
     assert "256" in finding["message"]
 
 
 def test_learning_rate_does_not_follow_its_rule(checkout: Checkout) -> None:
     checkout.replace(LLAMA_JOB, "learningRate: 2e-5", "learningRate: 3e-5")
-    checkout.expect(Found("BAT002", LLAMA_JOB, "learningRate: ▸3e-5", "TrainingJob/llama-8b-sft", "spec.learningRate"))
+    checkout.expect(Found("BAT002", LLAMA_JOB, "learningRate: ▸3e-5", "TrainingJob/research/llama-8b-sft", "spec.learningRate"))
 
 
 def test_warm_up_is_longer_than_the_run(checkout: Checkout) -> None:
     checkout.replace(LLAMA_JOB, "warmupSteps: 60", "warmupSteps: 6000")
-    checkout.expect(Found("BAT005", LLAMA_JOB, "warmupSteps: ▸6000", "TrainingJob/llama-8b-sft", "spec.warmupSteps"))
+    checkout.expect(Found("BAT005", LLAMA_JOB, "warmupSteps: ▸6000", "TrainingJob/research/llama-8b-sft", "spec.warmupSteps"))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_warm_up_is_longer_than_the_run(checkout: Checkout) -> None:
         ("parallelism: fsdp", "parallelism: fdsp", "parallelism: ▸fdsp", "spec.parallelism"),
         ("size: 2Ti", "size: 2TB", "size: ▸2TB", "spec.checkpoint.size"),
         ("steps: 2000", "steps: 2000\n  rendezvousPort: 70000", "rendezvousPort: ▸70000", "spec.rendezvousPort"),
-        ("  cluster: gpu-east\n", "", "▸spec:", "spec.cluster"),
+        ("  cluster: gpu-east\n", "", "▸spec:", "spec"),
         ("kind: TrainingJob", "kind: TrainJob", "kind: ▸TrainJob", "kind"),
     ],
 )
@@ -62,7 +62,7 @@ def test_name_is_not_that_of_the_folder(checkout: Checkout) -> None:
 
 def test_cluster_is_not_the_one_whose_facts_are_taken(checkout: Checkout) -> None:
     checkout.replace(LLAMA_JOB, "cluster: gpu-east", "cluster: lab-west")
-    checkout.expect(Found("CTR008", LLAMA_JOB, "cluster: ▸lab-west", "TrainingJob/llama-8b-sft", "spec.cluster"))
+    checkout.expect(Found("CTR008", LLAMA_JOB, "cluster: ▸lab-west", "TrainingJob/research/llama-8b-sft", "spec.cluster"))
 
 
 def test_more_ranks_than_gpus(checkout: Checkout) -> None:
@@ -80,7 +80,7 @@ def test_fewer_ranks_than_gpus(checkout: Checkout) -> None:
 def test_more_nodes_than_the_cluster_has(checkout: Checkout) -> None:
     checkout.replace(GPT2_JOB, "nodes: 4", "nodes: 400")
     checkout.replace(GPT2_JOB, "global: 480", "global: 48000")
-    checkout.expect(Found("CTR011", GPT2_JOB, "nodes: ▸400", "TrainingJob/gpt2-124m", "spec.nodes"))
+    checkout.expect(Found("CTR011", GPT2_JOB, "nodes: ▸400", "TrainingJob/research/gpt2-124m", "spec.nodes"))
 
 
 def test_dataset_that_the_cluster_does_not_have(checkout: Checkout) -> None:
@@ -107,14 +107,12 @@ def test_image_by_tag(checkout: Checkout) -> None:
         ("NCL001", "NCCL_IB_TIMEOUT", "high"),
         ("NCL002", "NCCL_IB_TIMOUT", '"22"'),
         ("NCL005", "NCCL_BUFFSIZE", "8M"),
-        ("NCL006", "NCCL_NET", "TCP"),
+        ("NCL006", "NCCL_IB_TIMEOUT", '"40"'),
     ],
 )
 def test_variable_of_nccl(checkout: Checkout, rule: str, name: str, value: str) -> None:
     checkout.append(LLAMA_JOB, f"  env:\n    {name}: {value}\n")
-    at_key = "▸" if rule == "NCL002" else ""
-    text = f"{at_key}{name}: {'' if at_key else '▸'}{value}"
-    checkout.expect(Found(rule, LLAMA_JOB, text, "ConfigMap/research/llama-8b-sft-env", f"data.{name}"))
+    checkout.expect(Found(rule, LLAMA_JOB, f"{name}: ▸{value}", "ConfigMap/research/llama-8b-sft-env", f"data.{name}"))
 
 
 def test_key_stands_twice(checkout: Checkout) -> None:

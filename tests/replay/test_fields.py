@@ -422,6 +422,24 @@ spec:
 """,
         {("PyTorchJob/train", "spec.pytorchReplicaSpecs.Worker.replicas"): "over/patch.yaml: replicas: 2 [2]"},
     ),
+    "numbers-over-quoted-texts": (
+        """
+=== over/kustomization.yaml
+resources: [thing.yaml]
+patches: [{path: patch.yaml}]
+=== over/thing.yaml
+apiVersion: example.com/v1
+kind: Thing
+metadata: {name: x}
+spec: {a: "1", b: '1', c: one, d: 1}
+=== over/patch.yaml
+apiVersion: example.com/v1
+kind: Thing
+metadata: {name: x}
+spec: {a: 4, b: true, c: 2e-5, d: "4"}
+""",
+        {("Thing/x", "spec.a"): 'over/patch.yaml: spec: {a: 4, b: true, c: 2e-5, d: "4"} [4]'},
+    ),
     "rename-by-patch": (
         DEPLOYMENT
         + """
@@ -430,11 +448,11 @@ resources: [../base]
 patches:
 - target: {kind: ConfigMap}
   options: {allowNameChange: true}
-  patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: renamed}}'
+  patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: new}}'
 """,
         {
-            ("ConfigMap/renamed", "metadata.name"): (
-                "over/kustomization.yaml: patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: renamed}}' [renamed]"
+            ("ConfigMap/new", "metadata.name"): (
+                "over/kustomization.yaml: patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: new}}' [new]"
             )
         },
     ),
@@ -591,7 +609,9 @@ commonAnnotations:
 apiVersion: batch/v1
 kind: CronJob
 metadata: {name: cron}
-spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: y}]}}}}}
+spec:
+  schedule: "* * * * *"
+  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: y}]}}}}
 ---
 apiVersion: apps/v1
 kind: StatefulSet
@@ -660,12 +680,10 @@ replicas:
     "replacements": (
         DEPLOYMENT
         + LOCAL
-        + CUSTOM.replace("base/job", "base/pytorchjob").replace(
-            "=== base/kustomization.yaml\nresources: [job.yaml]\n", ""
-        )
+        + CUSTOM.replace("base/job", "base/pytorchjob")
         + """
 === over/kustomization.yaml
-resources: [all]
+resources: [../base]
 replacements:
 - path: more.yaml
 - source: {kind: TrainingJob, name: fact, fieldPath: spec.nodes}
@@ -677,7 +695,9 @@ replacements:
 - source: {kind: TrainingJob, fieldPath: spec.rate}
   targets: [{select: {kind: ConfigMap}, fieldPaths: [data.RATE]}]
 - source: {kind: TrainingJob, fieldPath: spec.command}
-  targets: [{select: {kind: PyTorchJob}, fieldPaths: ["spec.pytorchReplicaSpecs.Worker.template.spec.containers.*.command"]}]
+  targets:
+  - select: {kind: PyTorchJob}
+    fieldPaths: ["spec.pytorchReplicaSpecs.Worker.template.spec.containers.*.command"]
 - source: {kind: TrainingJob, fieldPath: spec.nccl}
   targets: [{select: {kind: ConfigMap, name: settings}, fieldPaths: [data], options: {create: true}}]
 - source: {kind: TrainingJob, fieldPath: "spec.labels.[a.b/c]"}
@@ -708,17 +728,34 @@ replacements:
   - select: {kind: Deployment}
     fieldPaths: ["spec.template.spec.containers.[name=app].env.[name=MADE].value"]
     options: {create: true}
-=== over/all/kustomization.yaml
-resources: [../../base, ../../base/fact.yaml]
-""".replace(
-            "=== over/all/kustomization.yaml\nresources: [../../base, ../../base/fact.yaml]\n",
-            """=== over/all/kustomization.yaml
-resources: [../../base]
 === base/kustomization.yaml
-resources: [deployment.yaml, config-map.yaml, service.yaml, service-account.yaml, claim.yaml, fact.yaml, pytorchjob.yaml]
+resources:
+- deployment.yaml
+- config-map.yaml
+- service.yaml
+- service-account.yaml
+- claim.yaml
+- fact.yaml
+- pytorchjob.yaml
 """,
-        ),
-        {},
+        {
+            (WEB, "spec.replicas"): "base/fact.yaml: nodes: 4 [4]",
+            (WEB, "spec.template.spec.containers[0].env[LEVEL].value"): "base/fact.yaml: nodes: 4 [4]",
+            (WEB, "spec.template.spec.containers[0].env[MADE].value"): (
+                "base/service-account.yaml: metadata: {name: runner} [runner]"
+            ),
+            (WEB, "spec.template.spec.containers[0].ports[1].containerPort"): (
+                "base/service.yaml: - {name: metrics, port: 9090} [9090]"
+            ),
+            ("ConfigMap/settings", "data.NCCL_DEBUG"): (
+                "base/fact.yaml: nccl: {NCCL_DEBUG: INFO, NCCL_IB_HCA: mlx5} [INFO]"
+            ),
+            ("Service/web", "spec.selector.app"): "base/fact.yaml: parts: one/two/three [one/two/three]",
+            ("Service/web", "metadata.annotations[example.com/x]"): "base/fact.yaml: labels: {a.b/c: x} [x]",
+            ("PyTorchJob/train", "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].command[2]"): (
+                "base/fact.yaml: command: [torchrun, -m, trainer] [trainer]"
+            ),
+        },
     ),
     "transformers": (
         DEPLOYMENT
@@ -772,7 +809,9 @@ apiVersion: builtin
 kind: LabelTransformer
 metadata: {name: labels}
 labels: {wired: "true"}
-fieldSpecs: [{path: metadata/labels, create: true}, {path: spec/template/metadata/labels, kind: Deployment, create: true}]
+fieldSpecs:
+- {path: metadata/labels, create: true}
+- {path: spec/template/metadata/labels, kind: Deployment, create: true}
 ---
 apiVersion: builtin
 kind: ImageTagTransformer

@@ -33,20 +33,6 @@ def test_any_other_batch_is_wrong(micro: int, accumulation: int, nodes: int, gpu
     ]
 
 
-def test_ranks_that_share_a_model_share_a_batch() -> None:
-    split = {"tensorParallel": 4, "pipelineParallel": 2}
-    assert judge_good_job_with("BAT001", training_job(**split, batch={"global": 32})) == []
-    assert judge_good_job_with("BAT001", training_job(**split)) == [
-        "error: micro 4 x accumulation 2 x data-parallel ranks 4 (32 / 8) = 32, but global is 256"
-        f" @ {TRAINING_JOB}.batch.global"
-    ]
-
-
-def test_ranks_that_cannot_be_split() -> None:
-    assert judge_good_job_with("BAT001", training_job(tensorParallel=3)) == [
-        "error: 32 ranks (4 nodes x 8 GPUs) cannot be split into groups of 3 (tensor x pipeline x context parallel)"
-        f" @ {TRAINING_JOB}.nodes"
-    ]
 
 
 @pytest.mark.parametrize("batch", [{"micro": None}, {"micro": "auto"}, {"global": None}, {"accumulation": 0}])

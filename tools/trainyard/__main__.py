@@ -2,6 +2,9 @@
 
 import sys
 
-from trainyard.cli import main
+try:
+    from trainyard.cli import main
 
-sys.exit(main())
+    sys.exit(main())
+except KeyboardInterrupt:
+    sys.exit(130)

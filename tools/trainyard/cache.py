@@ -8,16 +8,23 @@ costs time only.
 import hashlib
 import json
 import os
-import tempfile
+import stat
+import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from trainyard import limits
 
 ABSENT = "absent"
 FOLDER = "folder"
 LINK = "link:"
+OTHER = "other"
+"""Nothing that a run would have read: too large, a pipe, a device, or not readable."""
 
 _HOME = Path(__file__).resolve().parents[2]
+_TOOL = ("tools/trainyard", "schemas", ".tools/bin", "requirements/lint.txt")
 
 
 class Digests:
@@ -28,44 +35,34 @@ class Digests:
         self._known: dict[str, str] = {}
 
     def of(self, file: str) -> str:
-        """sha256 of a file in hex, `folder`, `absent`, or `link:` and where a symlink points."""
-        if (known := self._known.get(file)) is not None:
-            return known
-        try:
-            if os.path.islink(self._root / file):
-                return self._known.setdefault(file, LINK + os.readlink(self._root / file))
-            with open(self._root / file, "rb") as opened:
-                digest = hashlib.sha256(opened.read()).hexdigest()
-        except IsADirectoryError:
-            digest = FOLDER
-        except OSError:
-            digest = ABSENT
-        self._known[file] = digest
-        return digest
+        """sha256 of a file in hex, `folder`, `absent`, `other`, or `link:` and where a symlink points."""
+        known = self._known.get(file)
+        if known is None:
+            known = self._known[file] = _digest(os.path.join(self._root, file))
+        return known
 
     def listing(self, folder: str) -> str:
         """sha256 over the names below a folder."""
-        names = sorted(
-            os.path.relpath(os.path.join(where, name), self._root / folder)
-            for where, _, files in os.walk(self._root / folder)
-            for name in files
-        )
-        return hashlib.sha256("\0".join(names).encode(errors="surrogateescape")).hexdigest()
+        top = os.path.join(self._root, folder)
+        names = sorted(os.path.join(where, name) for where, _, files in os.walk(top) for name in files)
+        return text_digest("\0".join(name.removeprefix(top) for name in names))
 
 
 class Cache:
     """Entries for one repository, in the user's cache folder."""
 
-    def __init__(self, root: Path, digests: Digests, folder: Path | None = None) -> None:
-        base = folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainyard"
-        self._folder = base / hashlib.sha256(str(root).encode(errors="surrogateescape")).hexdigest()[:16]
+    def __init__(self, root: Path, digests: Digests) -> None:
+        self._folder = _cache_home() / "trainyard" / text_digest(str(root))[:16]
         self._digests = digests
         self._tool = tool_fingerprint()
 
     def get(self, key: str) -> Any | None:
         """The result kept for `key`, or None where there is none that still holds."""
         try:
-            entry = json.loads(self._file(key).read_bytes())
+            seal, _, kept = self._file(key).read_bytes().partition(b"\n")
+            if hashlib.sha256(kept).hexdigest().encode() != seal:
+                return None
+            entry = json.loads(kept)
             if entry["tool"] != self._tool or entry["key"] != key:
                 return None
             for file, digest in entry["reads"].items():
@@ -87,28 +84,75 @@ class Cache:
             "listings": {folder: self._digests.listing(folder) for folder in listings},
             "result": result,
         }
-        temporary = None
+        kept = json.dumps(entry, separators=(",", ":")).encode()
+        temporary = self._folder / f".new-{os.getpid()}-{os.urandom(4).hex()}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=self._folder, prefix=".new-", delete=False) as temporary:
-                json.dump(entry, temporary, separators=(",", ":"))
-            os.replace(temporary.name, self._file(key))
+            try:
+                temporary.write_bytes(hashlib.sha256(kept).hexdigest().encode() + b"\n" + kept)
+                os.replace(temporary, self._file(key))
+            except BaseException:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
         except OSError:
-            if temporary is not None:
-                Path(temporary.name).unlink(missing_ok=True)
+            return
 
     def _file(self, key: str) -> Path:
-        return self._folder / f"{hashlib.sha256(key.encode(errors='surrogateescape')).hexdigest()[:32]}.json"
+        return self._folder / f"{text_digest(key)[:32]}.json"
+
+
+def text_digest(text: str) -> str:
+    """sha256 of a text in hex, as of a file that holds it."""
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
 def tool_fingerprint() -> str:
-    """Changes with the linter's own code, schemas and programs."""
-    digest = hashlib.sha256()
-    for folder in ("tools/trainyard", "schemas", ".tools/bin"):
-        for where, folders, files in os.walk(_HOME / folder):
-            folders[:] = sorted(name for name in folders if name != "__pycache__")
-            for name in sorted(files):
-                path = os.path.join(where, name)
-                facts = os.stat(path)
-                digest.update(f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}\0".encode(errors="surrogateescape"))
+    """Changes with the linter's own code, schemas, programs and Python."""
+    digest = hashlib.sha256(sys.version.encode())
+    for part in _TOOL:
+        for path in _files(os.path.join(_HOME, part)):
+            facts = os.stat(path)
+            digest.update(f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}\0".encode(errors="surrogateescape"))
     return digest.hexdigest()
+
+
+def _files(path: str) -> list[str]:
+    if os.path.isfile(path):
+        return [path]
+    found = []
+    for where, folders, files in os.walk(path):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        found += [os.path.join(where, name) for name in files]
+    return sorted(found)
+
+
+def _cache_home() -> Path:
+    """Where users keep what can be made again; a place where nothing can be kept for a user without a home."""
+    for place in (os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~/.cache")):
+        if os.path.isabs(place):
+            return Path(place)
+    return Path(os.devnull)
+
+
+def _digest(path: str) -> str:
+    try:
+        if os.path.islink(path):
+            return LINK + os.readlink(path)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return ABSENT
+    except OSError:
+        return OTHER
+    try:
+        facts = os.fstat(descriptor)
+        if stat.S_ISDIR(facts.st_mode):
+            return FOLDER
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > limits.FILE_BYTES:
+            return OTHER
+        with open(descriptor, "rb", closefd=False) as opened:
+            return hashlib.sha256(opened.read(limits.FILE_BYTES + 1)).hexdigest()
+    except OSError:
+        return OTHER
+    finally:
+        os.close(descriptor)

@@ -1,53 +1,101 @@
 """What a git range touches, so that only the jobs that read those files are judged."""
 
+import os
 import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.errors import UsageError
 
 
-def changed_files(root: Path, base: str) -> frozenset[str]:
-    """Files that differ, relative to `root`.
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What `--changed` asks for."""
 
-    `base` is a revision, compared through its merge base with HEAD to the working tree (untracked files included), or a
-    range `A..B` or `A...B` of commits. Raises UsageError where git does not know it.
+    text: str
+    """As it was written."""
+    base: str
+    """Id of the commit that is compared with."""
+    tip: str | None
+    """Id of the commit that is compared; None for the working tree with its untracked files."""
+    starts_at_head: bool
+    """True where the named base is the commit that is checked out."""
+
+
+def resolve(root: Path, text: str) -> Range:
+    """A revision, whose merge base with HEAD is compared with the working tree, or a range `A..B` or `A...B` of commits.
+
+    Raises UsageError where git does not know it, or where `root` is no git repository.
     """
-    if ".." in base:
-        return frozenset(_git(root, "diff", "--name-only", "--no-renames", "-z", "--end-of-options", base))
-    fork = _git(root, "merge-base", "--end-of-options", base, "HEAD")
-    since = fork[0].strip() if fork else base
-    tracked = _git(root, "diff", "--name-only", "--no-renames", "-z", "--end-of-options", since)
-    untracked = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
-    return frozenset(tracked) | frozenset(untracked)
+    _git(root, "rev-parse", "--git-dir")
+    first, dots, last = text.partition("..")
+    last = last.removeprefix(".")
+    head = _commit(root, "HEAD", text)
+    start = _commit(root, first if first or not dots else "HEAD", text)
+    tip = _commit(root, last or "HEAD", text) if dots else None
+    base = start if dots and "..." not in text else _merge_base(root, start, tip or head, text)
+    return Range(text, base, tip, start == head)
 
 
-def file_at(root: Path, base: str, file: str) -> str | None:
-    """The text of a file where the work on `base` forked off, or None where it did not exist."""
-    revision = base.split("..")[0] or "HEAD"
+def changed_files(root: Path, range: Range) -> frozenset[str]:
+    """Files that differ, relative to `root`: edited, new, deleted and renamed ones (under both names)."""
+    tips = [range.tip] if range.tip else []
+    files = _git(root, "diff", "--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z", range.base, *tips, "--")
+    if range.tip is None:
+        files += b"\0" + _git(root, "ls-files", "--others", "--exclude-standard", "-z")
+    return frozenset(os.fsdecode(name) for name in files.split(b"\0") if name)
+
+
+def file_at(root: Path, commit: str, file: str) -> str | None:
+    """The text of a file in a commit; None where it did not exist, or was no text."""
     try:
-        fork = _git(root, "merge-base", "--end-of-options", revision, "HEAD")
-        text = _git(root, "cat-file", "blob", f"{fork[0].strip()}:{file}", split=False)
-    except UsageError:
+        return _git(root, "cat-file", "blob", f"{commit}:./{file}").decode()
+    except (UsageError, UnicodeDecodeError):
         return None
-    return text[0]
 
 
-def _git(root: Path, *arguments: str, split: bool = True) -> list[str]:
+def ways_to(root: Path, files: Iterable[str]) -> frozenset[str]:
+    """`files`, and for each that is reached through a symlink the link and what it leads to, as git names them."""
+    ways: set[str] = set()
+    real_root = os.path.realpath(root)
+    for file in files:
+        ways.add(file)
+        real = os.path.relpath(os.path.realpath(root / file), real_root)
+        if real != file:
+            parts = file.split("/")
+            ways.update("/".join(parts[:end]) for end in range(1, len(parts)))
+            ways.add(real)
+    return frozenset(ways)
+
+
+def _commit(root: Path, name: str, text: str) -> str:
+    if name.startswith("-"):
+        raise UsageError(f"--changed {text}: a revision does not begin with -")
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False, timeout=120)
+        return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").decode().strip()
+    except UsageError:
+        raise UsageError(f"--changed {text}: git knows no commit {name or '(empty)'}") from None
+
+
+def _merge_base(root: Path, one: str, other: str, text: str) -> str:
+    try:
+        return _git(root, "merge-base", one, other).decode().split()[0]
+    except UsageError:
+        message = f"--changed {text}: no commit is shared with it here; fetch the history (git fetch --unshallow)"
+        raise UsageError(message) from None
+
+
+def _git(root: Path, *arguments: str) -> bytes:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120
+        )
     except FileNotFoundError:
         raise UsageError("--changed needs git on PATH") from None
     except subprocess.TimeoutExpired:
         raise UsageError(f"git {arguments[0]} did not answer within 120 s") from None
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UsageError(f"git {arguments[0]}: {lines[0].removeprefix('fatal: ')}")
-    text = done.stdout.decode(errors="surrogateescape")
-    return [name for name in text.split("\0") if name] if split else [text]
-
-
-def is_head(root: Path, base: str) -> bool:
-    """True where the range starts at the commit that is checked out, so that there is no base branch to compare with."""
-    revision = base.split("..")[0] or "HEAD"
-    fork = _git(root, "merge-base", "--end-of-options", revision, "HEAD")[0].strip()
-    return fork == _git(root, "rev-parse", "HEAD")[0].strip()
+        raise UsageError(f"--changed: git says: {lines[0].removeprefix('fatal: ')}")
+    return done.stdout

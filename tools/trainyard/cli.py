@@ -1,19 +1,22 @@
 """The command line of lint-jobs."""
 
 import argparse
+import io
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn
 
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, Fault, UsageError
+from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_INTERRUPTED, Fault, UsageError
 from trainyard.finding import Severity
 
 if TYPE_CHECKING:
     from trainyard.report import Report
-    from trainyard.rules.registry import Rule
+
+TRACEBACK = "LINT_JOBS_TRACEBACK"
+"""Environment variable that shows where a fault comes from."""
 
 _EXAMPLES = """\
 examples:
@@ -27,10 +30,11 @@ examples:
   tools/lint-jobs rules                               all rules
 
 exit codes:
-  0  nothing at or above --fail-on
-  1  findings at or above --fail-on
-  2  bad usage, or input that cannot be judged
-  3  a fault of the linter or of its set-up
+  0    nothing at or above --fail-on
+  1    findings at or above --fail-on
+  2    bad usage, or input that cannot be judged
+  3    a fault of the linter or of its set-up
+  130  interrupted
 
 A finding is silenced by a comment on its source line, or on the line above, and must say why:
   # lint-jobs: ignore[RDV003] the policy is opened by the platform team at run time
@@ -41,33 +45,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run lint-jobs. Returns its exit code; prints one line, never a traceback, for what users can mend."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if arguments[:1] == ["explain"]:
-            return _explain(arguments[1:])
-        if arguments[:1] == ["rules"]:
-            return _rules(arguments[1:])
-        return _lint(_parser().parse_args(arguments))
+        code = _command(arguments)
+        _flush()
+        return code
     except UsageError as error:
-        print(f"lint-jobs: {_one_line(error)}", file=sys.stderr)
+        _complain(_one_line(error))
         return EXIT_BAD_INPUT
-    except Fault as error:
-        print(f"lint-jobs: fault: {_one_line(error)}", file=sys.stderr)
-        return EXIT_FAULT
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAULT
     except KeyboardInterrupt:
-        print("lint-jobs: interrupted", file=sys.stderr)
-        return 130
+        _complain("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _close_output()
+        return EXIT_CLEAN
     except Exception as error:
-        if os.environ.get("LINT_JOBS_TRACEBACK"):
+        if os.environ.get(TRACEBACK):
             raise
-        what = f"{type(error).__name__}: {_one_line(error)}"
-        print(f"lint-jobs: fault: {what} (LINT_JOBS_TRACEBACK=1 shows where)", file=sys.stderr)
+        what = _one_line(error)
+        if not isinstance(error, Fault):
+            what = f"{type(error).__name__}: {what}"
+        _complain(f"fault: {what} ({TRACEBACK}=1 shows where)")
         return EXIT_FAULT
+
+
+def _command(arguments: Sequence[str]) -> int:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if arguments[:1] == ["explain"]:
+        return _explain(arguments[1:])
+    if arguments[:1] == ["rules"]:
+        return _rules(arguments[1:])
+    return _lint(_parser().parse_args(arguments))
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuses a command line in one line, and shows nothing of it raw."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see {self.prog} --help)")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="lint-jobs",
         description="Proves training jobs before they are synced: renders them, and says what would not train, and where.",
         epilog=_EXAMPLES,
@@ -101,23 +119,28 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _lint(options: argparse.Namespace) -> int:
-    from trainyard.discover import Discovery, discover, repository_root
+    from trainyard.discover import STDIN, discover, repository_root
+    from trainyard.limits import FILE_BYTES
     from trainyard.pipeline import lint
     from trainyard.report import Report
-    from trainyard.rules import all_rules
 
+    if options.workers is not None and options.workers < 1:
+        raise UsageError(f"--workers {options.workers}: at least one renderer is needed")
     outputs = _outputs(options.format or ["text"])
     started = time.monotonic()
-    cwd = Path.cwd()
-    root = repository_root(cwd)
-    found: Discovery = discover(options.paths, root, cwd)
+    try:
+        cwd = Path.cwd()
+    except OSError as error:
+        raise UsageError(f"the current folder cannot be read: {_os_words(error)}") from None
+    root = repository_root(cwd, options.paths)
     outcome = lint(
         root,
-        found,
+        discover(options.paths, root, cwd),
         changed=options.changed,
         use_cache=not options.no_cache,
         workers=options.workers,
         progress=_progress if sys.stderr.isatty() else None,
+        stdin=sys.stdin.buffer.read(FILE_BYTES + 1) if STDIN in options.paths else b"",
     )
     level, fail_on = Severity[options.level.upper()], Severity[options.fail_on.upper()]
     shown = min(level, fail_on)
@@ -130,8 +153,9 @@ def _lint(options: argparse.Namespace) -> int:
         fail_on=fail_on,
         line_of=outcome.line_of,
         noun="job" if all(unit.startswith("jobs/") for unit in outcome.units) else "target",
+        note=outcome.note,
     )
-    _write(report, outputs, options.color, all_rules)
+    _write(report, outputs, options.color)
     return report.exit_code
 
 
@@ -141,44 +165,56 @@ def _outputs(formats: Sequence[str]) -> list[tuple[str, str]]:
 
     outputs = []
     for text in formats:
-        name, _, file = text.partition("=")
+        name, to_file, file = text.partition("=")
         if name not in FORMATS:
             raise UsageError(f"--format {name}: there are {', '.join(FORMATS)}")
+        if to_file and not file:
+            raise UsageError(f"--format {text}: the name of a file is missing")
         outputs.append((name, file))
-    if sum(not file for _, file in outputs) > 1:
+    files = [file for _, file in outputs]
+    if files.count("") > 1:
         raise UsageError("--format: two formats cannot share standard output; write one to a file, as in sarif=FILE")
+    if doubled := next((file for file in files if files.count(file) > 1), ""):
+        raise UsageError(f"--format: two formats cannot share the file {doubled}")
     return outputs
 
 
-def _write(report: "Report", outputs: Sequence[tuple[str, str]], color: str, rules: "Callable[[], Mapping[str, Rule]]") -> None:
+def _write(report: "Report", outputs: Sequence[tuple[str, str]], color: str) -> None:
+    """Write every format, to files first: whatever reads standard output may stop early."""
     from trainyard.report import write
+    from trainyard.report.output import write_file
     from trainyard.report.terminal import columns, wants_color
 
-    for name, file in outputs:
-        known = rules() if name == "sarif" else None
-        if not file:
-            write(report, name, sys.stdout, color=wants_color(color, sys.stdout), width=columns(sys.stdout), rules=known)
-            sys.stdout.flush()
+    for name, file in sorted(outputs, key=lambda output: not output[1]):
+        rules = None
+        if name == "sarif":
+            from trainyard.rules import all_rules
+
+            rules = all_rules()
+        if file:
+            write_file(Path(file), lambda out, name=name, rules=rules: write(report, name, out, rules=rules))
             continue
-        _write_file(Path(file), lambda out, name=name, known=known: write(report, name, out, rules=known))
+        try:
+            colored, width = wants_color(color, sys.stdout), columns(sys.stdout)
+            write(report, name, sys.stdout, color=colored, width=width, rules=rules)
+        except BrokenPipeError:
+            _close_output()
+    _flush()
 
 
-def _write_file(file: Path, fill: Callable[[TextIO], None]) -> None:
-    """Write a file whole or not at all."""
-    import tempfile
-
+def _flush() -> None:
     try:
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as out:
-            temporary = Path(out.name)
-            try:
-                fill(out)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-        temporary.chmod(0o644)
-        temporary.replace(file)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _close_output()
     except OSError as error:
-        raise UsageError(f"cannot write {file}: {(error.strerror or 'error').lower()}") from None
+        _close_output()
+        raise UsageError(f"cannot write to standard output: {_os_words(error)}") from None
+
+
+def _close_output() -> None:
+    """Let what is left to print go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _progress(text: str) -> None:
@@ -191,7 +227,7 @@ def _explain(arguments: Sequence[str]) -> int:
     from trainyard.pages import page
     from trainyard.rules import all_rules
 
-    parser = argparse.ArgumentParser(prog="lint-jobs explain", description="Print the page of a rule.")
+    parser = _Parser(prog="lint-jobs explain", description="Print the page of a rule.")
     parser.add_argument("rule", help="id or name, such as RDV003 or unready-peers-hidden")
     wanted: str = parser.parse_args(arguments).rule
     rules = all_rules()
@@ -211,13 +247,21 @@ def _rules(arguments: Sequence[str]) -> int:
     from trainyard.pages import first_line
     from trainyard.rules import all_rules
 
-    argparse.ArgumentParser(prog="lint-jobs rules", description="List every rule.").parse_args(arguments)
+    _Parser(prog="lint-jobs rules", description="List every rule.").parse_args(arguments)
     for rule in all_rules().values():
         print(f"{rule.id}  {rule.severity.label:<7}  {rule.name:<28}  {first_line(rule)}")
     return EXIT_CLEAN
+
+
+def _complain(text: str) -> None:
+    print(f"lint-jobs: {text}", file=sys.stderr)
 
 
 def _one_line(error: BaseException) -> str:
     from trainyard.report.escape import inert, visible
 
     return inert(visible(str(error)))
+
+
+def _os_words(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()

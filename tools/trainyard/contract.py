@@ -10,8 +10,6 @@ from trainyard.objects import Object
 from trainyard.replay import Loss, ObjectId, Replay, Wire, Write
 from trainyard.rules.registry import Rule, declare
 
-FACTS = ("TrainingJob", "Fabric", "Cluster")
-
 DIFFERS = declare(
     "CTR002",
     "wired-value-differs",
@@ -108,37 +106,14 @@ VANISHED = declare(
     """,
 )
 
-NOT_ONE = declare(
-    "CTR006",
-    "facts-missing-or-doubled",
-    Severity.ERROR,
-    """A job has not exactly one TrainingJob, one Fabric and one Cluster.
-
-    The wiring fills the job's objects from these three. Without one there is nothing to fill them from; of two, kustomize
-    cannot choose.
-
-    Bad:
-        # kustomization.yaml
-        resources:
-        - ../../../base/torchrun
-
-    Good:
-        # kustomization.yaml
-        resources:
-        - ../../../base/torchrun
-        - ../../../clusters/gpu-east/facts
-
-    Source: clusters/
-    """,
-)
-
 BROKEN = declare(
     "CTR007",
     "wiring-broken",
     Severity.ERROR,
-    """A replacement of the wiring has no field to read from, or none to write to.
+    """A replacement of the wiring has no field to read from, or none to write to, or no delimiter to go by.
 
-    kustomize stops there and names neither the file nor the line.
+    kustomize stops there and names neither the file nor the line. A delimiter that the target lacks does not stop it: the
+    whole text is replaced then, and not the part before it.
 
     Bad:
         # base/wiring/job.yaml
@@ -154,110 +129,88 @@ BROKEN = declare(
     """,
 )
 
-MISNAMED = declare(
-    "CTR009",
-    "name-differs-from-folder",
-    Severity.ERROR,
-    """A job is called otherwise than its folder.
-
-    The folder keeps names unique: two folders cannot share a name, two job.yaml can, and then both jobs claim the same
-    objects of the cluster.
-
-    Bad:
-        # jobs/research/llama-8b-sft/job.yaml
-        metadata: {name: llama-8b}
-
-    Good:
-        # jobs/research/llama-8b-sft/job.yaml
-        metadata: {name: llama-8b-sft}
-
-    Source: jobs/
-    """,
-)
-
-UNWIRED = declare(
-    "CTR010",
-    "wiring-missing",
-    Severity.ERROR,
-    """A job folder does not run the wiring, so job.yaml has no effect on what is applied.
-
-    Bad:
-        # kustomization.yaml
-        patches:
-        - path: job.yaml
-          target: {kind: TrainingJob}
-
-    Good:
-        # kustomization.yaml
-        patches:
-        - path: job.yaml
-          target: {kind: TrainingJob}
-        transformers:
-        - ../../../base/wiring
-
-    Source: base/wiring/
-    """,
-)
-
-
-def before_rendering(job: str, replayed: Replay, resources: Position) -> list[Finding]:
-    """What keeps a job folder from rendering at all, said before kustomize says it worse.
-
-    `resources` is where its kustomization.yaml names what it is made of.
-    """
-    found = [*_not_one(job, replayed, resources), *_misnamed(job, replayed)]
-    if found:
-        return found
+def broken_wires(job: str, replayed: Replay) -> list[Finding]:
+    """What the wiring would stop at, said before kustomize says it worse."""
     return [finding for wire in replayed.wires if (finding := _broken(job, wire)) is not None]
 
 
 def after_rendering(job: str, replayed: Replay, objects: Sequence[Object]) -> list[Finding]:
-    """What came out otherwise than it was written."""
+    """What came out of a job folder otherwise than it was written."""
     rendered = {ObjectId(o.api_version, o.kind, o.namespace, o.name): o for o in objects}
     found = [finding for wire in replayed.wires if (finding := _differs(job, wire, replayed, rendered)) is not None]
     for patch in replayed.patches:
         found += [finding for w in patch.writes if (finding := _overwritten(job, w, replayed, rendered)) is not None]
-        found += [finding for loss in patch.losses if (finding := _vanished(job, loss)) is not None]
     return found
 
 
-def _not_one(job: str, replayed: Replay, resources: Position) -> Iterator[Finding]:
-    facts = [*replayed.facts, *replayed.objects]
-    for kind in FACTS:
-        marks = [node.mark for node in facts if _kind(node) == kind]
-        if len(marks) == 1:
-            continue
-        count = f"{len(marks)} are" if marks else "none is"
-        related = tuple(Place(kind, "", mark, "one of them") for mark in marks)
-        place = Place(kind, "", resources)
-        yield _finding(NOT_ONE, job, f"a job needs one {kind}, but {count} among its resources", place, related, _ONE[kind])
-    if any(_kind(node) == "TrainingJob" for node in replayed.objects):
-        place = Place("TrainingJob", "", resources)
-        help = "add `transformers: [../../../base/wiring]`"
-        yield _finding(UNWIRED, job, "the wiring does not run, so job.yaml changes nothing", place, (), help)
+def vanished(unit: str, replayed: Replay) -> list[Finding]:
+    """What patches took away without a word, in whatever folder."""
+    return [
+        finding
+        for patch in replayed.patches
+        for loss in patch.losses
+        if (finding := _vanished(unit, loss)) is not None
+    ]
 
 
-_ONE = {
-    "TrainingJob": "name one base, such as ../../../base/torchrun, under resources",
-    "Fabric": "name one cluster's facts under resources: they bring its fabric",
-    "Cluster": "name one cluster's facts, such as ../../../clusters/<name>/facts, under resources",
-}
+def images_without_effect(job: str, images: Sequence[Node], objects: Sequence[Object]) -> Iterator[Finding]:
+    """Entries of `images` in a job's kustomization, none of whose words is in what came out."""
+    there = "\n".join(f"{image}\n" for each in objects for image in _images(each.data))
+    for entry in images:
+        for key, before in (("newName", ""), ("newTag", ":"), ("digest", "@")):
+            node = entry.at((key,))
+            if node is None or f"{before}{node.value}" in there:
+                continue
+            message = f"images sets {key} to {node.value!r}, but no container that comes out has it"
+            place = Place("", "", node.mark, "no effect")
+            help = "set spec.image in job.yaml instead: the wiring writes it over what images did"
+            yield _finding(OVERWRITTEN, job, message, place, (), help)
+            break
 
 
-def _misnamed(job: str, replayed: Replay) -> Iterator[Finding]:
-    folder = job.rpartition("/")[2]
-    for node in replayed.facts:
-        name = node.at(("metadata", "name"))
-        if _kind(node) != "TrainingJob" or name is None or name.value == folder:
-            continue
-        place = Place(f"TrainingJob/{name.value}", "metadata.name", name.mark, f"expected {folder}")
-        help = f"write name: {folder}, or rename the folder to {name.value}"
-        yield _finding(MISNAMED, job, f"the job is called {name.value}, but its folder {folder}", place, (), help)
+def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings of one unit, less those that only follow from a value that went wrong on its way.
+
+    Where a name survives, or a wire ends in another value, rules say what the wrong value does. It is one cause.
+    """
+    causes = [finding for finding in findings if finding.rule in _CAUSES]
+    if not causes:
+        return list(findings)
+    marks = {mark for cause in causes for mark in _marks(cause)}
+    fields = {(cause.place.object, cause.place.path) for cause in causes if cause.place.path}
+
+    def follows(finding: Finding) -> bool:
+        if finding.rule in _CAUSES or finding.input_error:
+            return False
+        if not marks.isdisjoint(_marks(finding)):
+            return True
+        places = (finding.place, *finding.related)
+        return any(p.object == title and _is_below(p.path, path) for p in places for title, path in fields)
+
+    return [finding for finding in findings if not follows(finding)]
 
 
-def _kind(node: Node) -> Any:
-    kind = node.at(("kind",))
-    return kind.value if kind is not None else None
+_CAUSES = ("CTR001", "CTR002", "CTR004", "CTR005", "CTR007")
+
+
+def _marks(finding: Finding) -> set[Position]:
+    return {place.position for place in (finding.place, *finding.related) if place.position is not None}
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path.startswith(above) and path[len(above) : len(above) + 1] in ("", ".", "[")
+
+
+def _images(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        for key, below in tree.items():
+            if key == "image" and isinstance(below, str):
+                yield below
+            else:
+                yield from _images(below)
+    elif isinstance(tree, list):
+        for below in tree:
+            yield from _images(below)
 
 
 def _broken(job: str, wire: Wire) -> Finding | None:
@@ -279,8 +232,10 @@ def _broken(job: str, wire: Wire) -> Finding | None:
 
 
 def _differs(job: str, wire: Wire, replayed: Replay, rendered: Mapping[ObjectId, Object]) -> Finding | None:
-    if wire.problem or wire.source is None or wire.target is None or wire.delimited:
+    if wire.problem or wire.source is None or wire.target is None:
         return None
+    if wire.delimited:
+        return _undelimited(job, wire)
     target = rendered.get(wire.target.object)
     if target is None:
         return None
@@ -301,6 +256,17 @@ def _differs(job: str, wire: Wire, replayed: Replay, rendered: Mapping[ObjectId,
         Place(target.title, path, last, "what it ends as"),
     )
     return _finding(DIFFERS, job, message, place, related, "let one replacement alone write this field")
+
+
+def _undelimited(job: str, wire: Wire) -> Finding | None:
+    assert wire.source is not None
+    assert wire.target is not None
+    if wire.target.value != wire.source.value:
+        return None
+    path = _name(wire.target.path)
+    message = f"this replacement's delimiter is not in {path} of {wire.target.object.kind}: the whole text is replaced"
+    place = Place(_title(wire.target.object), path, wire.replacement)
+    return _finding(BROKEN, job, message, place, (), "write the delimiter as it stands in the base")
 
 
 def _overwritten(job: str, write: Write, replayed: Replay, rendered: Mapping[ObjectId, Object]) -> Finding | None:

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -43,16 +43,19 @@ class Discovery:
     """True where every job of the repository was asked for."""
 
 
-def repository_root(start: Path) -> Path:
-    """The checkout that `start` lies in: the nearest folder above it with a .git or a jobs/ folder, else itself."""
-    start = start.resolve()
-    for folder in (start, *start.parents):
-        if (folder / ".git").exists():
-            return folder
-    for folder in (start, *start.parents):
-        if (folder / "jobs").is_dir():
-            return folder
-    return start
+def repository_root(cwd: Path, paths: Sequence[str]) -> Path:
+    """The checkout that is meant: the one that `cwd` lies in, else that of the first path, else `cwd` itself.
+
+    A checkout is the nearest folder with a .git or, where there is none, with a jobs/ folder.
+    """
+    named = [cwd / path for path in paths[:1] if path != STDIN]
+    for start in (cwd, *named):
+        real = Path(os.path.realpath(start))
+        for mark in (".git", "jobs"):
+            for folder in (real, *real.parents):
+                if os.path.isdir(folder / mark) or (mark == ".git" and os.path.isfile(folder / mark)):
+                    return folder
+    return Path(os.path.realpath(cwd))
 
 
 def discover(paths: Sequence[str], root: Path, cwd: Path) -> Discovery:
@@ -60,129 +63,145 @@ def discover(paths: Sequence[str], root: Path, cwd: Path) -> Discovery:
 
     Raises UsageError where there is nothing to look at: no input is never a pass.
     """
-    targets: dict[str, Target] = {}
-    errors: list[InputError] = []
     whole = not paths
     if whole:
-        if not (root / "jobs").is_dir():
+        if not os.path.isdir(root / "jobs"):
             raise UsageError(f"no jobs/ folder in {root}: name job folders or manifest files to lint")
         paths, cwd = ["jobs"], root
+    search = _Search(root)
     for path in paths:
         try:
-            for target in _targets(path, root, cwd):
-                targets.setdefault(target.name, target)
+            search.named(path, cwd)
         except InputError as error:
-            errors.append(error)
-    for target in list(targets.values()):
-        if error := _unfit(target, root):
-            errors.append(error)
-            del targets[target.name]
-    return Discovery(tuple(targets.values()), tuple(errors), whole)
+            search.errors.append(error)
+    return Discovery(tuple(search.targets.values()), tuple(search.errors), whole or "jobs" in search.folders)
 
 
-def _targets(path: str, root: Path, cwd: Path) -> Iterable[Target]:
-    if path == STDIN:
-        return [Target(STDIN, TargetKind.MANIFESTS, (STDIN,))]
-    where = Path(os.path.normpath(cwd / path))
-    shown = _shown(where, root)
-    try:
-        mode = where.stat().st_mode
-    except OSError as error:
-        raise InputError(_why(error), shown or path) from None
-    if shown is None:
-        raise InputError(f"lies outside the repository {root}", path)
-    if not stat.S_ISDIR(mode):
-        if not stat.S_ISREG(mode):
-            raise InputError("is not a regular file", shown)
-        if where.name in KUSTOMIZATION_NAMES:
-            return _targets(str(where.parent), root, cwd)
-        if where.name == "job.yaml" and has_kustomization(where.parent):
-            return _targets(str(where.parent), root, cwd)
-        return [Target(shown, TargetKind.MANIFESTS, (shown,))]
-    if has_kustomization(where) or (where / "job.yaml").exists() or _is_job_place(shown):
-        kind = TargetKind.JOB if (where / "job.yaml").exists() or _is_job_place(shown) else TargetKind.KUSTOMIZATION
-        return [Target(shown, kind)]
-    return _below(where, shown, root)
+class _Search:
+    """What was found so far. Names are real ones, so that a folder is judged once whatever symlinks lead to it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.targets: dict[str, Target] = {}
+        self.errors: list[InputError] = []
+        self.folders: set[str] = set()
+        """Folders that were searched through."""
+
+    def named(self, path: str, cwd: Path) -> None:
+        """Find what a path of the command line stands for. InputError where it is nothing that can be judged."""
+        if path == STDIN:
+            self._add(Target(STDIN, TargetKind.MANIFESTS, (STDIN,)))
+            return
+        where = Path(os.path.normpath(cwd / path))
+        try:
+            mode = where.stat().st_mode
+        except OSError as error:
+            raise InputError(_why(error), self._shown(where) or path) from None
+        except ValueError:
+            raise InputError("is no path", path) from None
+        name = self._name(where, path)
+        if stat.S_ISDIR(mode):
+            if self._folder(name):
+                return
+            before = len(self.targets) + len(self.errors)
+            self._below(name)
+            if len(self.targets) + len(self.errors) == before and name not in self.targets:
+                raise InputError("holds neither a job folder, nor a kustomization, nor manifests", name)
+        elif not stat.S_ISREG(mode):
+            raise InputError("is not a regular file", name)
+        elif where.name in KUSTOMIZATION_NAMES or (where.name == "job.yaml" and has_kustomization(where.parent)):
+            self._folder(self._name(where.parent, path))
+        else:
+            self._add(Target(name, TargetKind.MANIFESTS, (name,)))
+
+    def _add(self, target: Target) -> None:
+        self.targets.setdefault(target.name, target)
+
+    def _folder(self, name: str) -> bool:
+        """Take a folder as one target; False where it is none."""
+        folder = self.root / name
+        is_job = os.path.lexists(folder / "job.yaml") or _is_job_place(name)
+        if not is_job and not has_kustomization(folder):
+            return False
+        if is_job and (error := _unfit(folder, name)):
+            self.errors.append(error)
+        else:
+            self._add(Target(name, TargetKind.JOB if is_job else TargetKind.KUSTOMIZATION))
+        if not is_job and name.split("/")[0] == "jobs":
+            self._below(name, manifests=False)
+        return True
+
+    def _below(self, folder: str, *, manifests: bool = True) -> None:
+        """Take what is under a folder: jobs and kustomizations, and its `manifests`, together as one target."""
+        if folder in self.folders:
+            return
+        self.folders.add(folder)
+        files: list[str] = []
+        for name, is_folder in _entries(self.root / folder, folder):
+            child = name if folder == "." else f"{folder}/{name}"
+            if not is_folder:
+                if name.endswith(MANIFEST_SUFFIXES):
+                    files.append(child)
+                continue
+            try:
+                real = self._name(self.root / child, child)
+                if not self._folder(real):
+                    self._below(real)
+            except InputError as error:
+                self.errors.append(error)
+        if files and manifests:
+            self._add(Target(folder, TargetKind.MANIFESTS, tuple(files)))
+
+    def _name(self, where: Path, shown: str) -> str:
+        """Real path below the root. InputError where it leads out."""
+        name = self._shown(Path(os.path.realpath(where)))
+        if name is None:
+            way = " through a symlink" if self._shown(where) is not None else ""
+            raise InputError(f"lies outside the repository {self.root}{way}", self._shown(where) or shown)
+        return name
+
+    def _shown(self, where: Path) -> str | None:
+        try:
+            return where.relative_to(self.root).as_posix()
+        except ValueError:
+            return None
 
 
-def _below(folder: Path, shown: str, root: Path) -> list[Target]:
-    """Targets under a folder that is none itself: jobs where there are any, else its manifests as one target."""
-    found: list[Target] = []
-    manifests: list[str] = []
-    for name, is_folder in _entries(folder, shown):
-        child = f"{shown}/{name}" if shown != "." else name
-        if is_folder:
-            if has_kustomization(folder / name) or (folder / name / "job.yaml").exists() or _is_job_place(child):
-                found.extend(_targets(str(folder / name), root, root))
-            else:
-                found.extend(_below_or_nothing(folder / name, child, root))
-        elif name.endswith(MANIFEST_SUFFIXES):
-            manifests.append(child)
-    if manifests:
-        found.append(Target(shown, TargetKind.MANIFESTS, tuple(manifests)))
-    if not found:
-        raise InputError("holds neither a job folder, nor a kustomization, nor manifests", shown)
-    return found
-
-
-def _below_or_nothing(folder: Path, shown: str, root: Path) -> list[Target]:
-    try:
-        return _below(folder, shown, root)
-    except InputError as error:
-        if error.message.startswith("holds neither"):
-            return []
-        raise
-
-
-def _unfit(target: Target, root: Path) -> InputError | None:
+def _unfit(folder: Path, name: str) -> InputError | None:
     """Why a job folder is none, if so."""
-    if target.kind is not TargetKind.JOB:
-        return None
-    folder = root / target.name
     try:
         names = set(os.listdir(folder))
     except OSError as error:
-        return InputError(_why(error), target.name)
-    if not names & set(KUSTOMIZATION_NAMES):
-        return InputError("is not a job folder: kustomization.yaml is missing", target.name)
+        return InputError(_why(error), name)
+    if names.isdisjoint(KUSTOMIZATION_NAMES):
+        return InputError("is not a job folder: kustomization.yaml is missing", name)
     if "job.yaml" not in names:
-        return InputError("is not a job folder: job.yaml is missing", target.name)
+        return InputError("is not a job folder: job.yaml is missing", name)
     return None
 
 
-def _is_job_place(shown: str) -> bool:
+def _is_job_place(name: str) -> bool:
     """jobs/<team>/<job> is where a job folder is expected, whatever it holds."""
-    parts = shown.split("/")
+    parts = name.split("/")
     return len(parts) == 3 and parts[0] == "jobs"
 
 
 def has_kustomization(folder: Path) -> bool:
     """True where kustomize would find a kustomization."""
-    return any((folder / name).is_file() for name in KUSTOMIZATION_NAMES)
+    return any(os.path.isfile(folder / name) for name in KUSTOMIZATION_NAMES)
 
 
-def _entries(folder: Path, shown: str) -> list[tuple[str, bool]]:
+def _entries(folder: Path, name: str) -> list[tuple[str, bool]]:
     try:
         with os.scandir(folder) as found:
-            entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+            entries = [(entry.name, entry.is_dir()) for entry in found if not entry.name.startswith(".")]
     except OSError as error:
-        raise InputError(_why(error), shown) from None
-    return sorted(entry for entry in entries if not entry[0].startswith("."))
-
-
-def _shown(where: Path, root: Path) -> str | None:
-    try:
-        return where.relative_to(root).as_posix()
-    except ValueError:
-        pass
-    try:
-        return where.resolve().relative_to(root).as_posix()
-    except (ValueError, OSError):
-        return None
+        raise InputError(_why(error), name) from None
+    return sorted(entries)
 
 
 def _why(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
         return "does not exist"
     if isinstance(error, PermissionError):
         return "cannot be read: permission denied"

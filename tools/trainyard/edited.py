@@ -1,8 +1,10 @@
 """A job is created once: what a pull request changes in a job.yaml that the base branch already has never reaches it."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from trainyard.changed import file_at, is_head
+from trainyard.changed import Range, file_at
 from trainyard.errors import InputError
 from trainyard.finding import Finding, Place, Severity
 from trainyard.nodes import load_documents
@@ -36,14 +38,14 @@ EDITED = declare(
 )
 
 
-def edited_jobs(root: Path, base: str, jobs: list[str], sources: Sources) -> list[Finding]:
+def edited_jobs(root: Path, range: Range, jobs: Sequence[str], sources: Sources) -> list[Finding]:
     """A finding for each job folder in `jobs` whose job.yaml says something else than the base branch's of that name."""
-    if is_head(root, base):
+    if range.starts_at_head:
         return []
     found = []
     for job in jobs:
         file = f"{job}/job.yaml"
-        before = file_at(root, base, file)
+        before = file_at(root, range.base, file)
         if before is None:
             continue
         try:
@@ -51,13 +53,16 @@ def edited_jobs(root: Path, base: str, jobs: list[str], sources: Sources) -> lis
             new = sources.documents(file)[0]
         except (InputError, IndexError):
             continue
-        if old == new.plain() or not isinstance(old, dict):
-            continue
         name = new.at(("metadata", "name"))
-        if name is None or old.get("metadata", {}).get("name") != name.value:
+        if old == new.plain() or name is None or _name(old) != name.value:
             continue
         place = Place(f"TrainingJob/{name.value}", "metadata.name", name.mark, "this run exists already")
-        message = f"{name.value} is edited, but the job of that name was created from what {base} has"
+        message = f"{name.value} is edited, but the job of that name was created from what {range.text} has"
         help = "copy the folder under a new name: a job is created once and never edited"
         found.append(Finding(EDITED.id, EDITED.name, EDITED.severity, message, place, help=help, jobs=(job,)))
     return found
+
+
+def _name(job: Any) -> Any:
+    metadata = job.get("metadata") if isinstance(job, dict) else None
+    return metadata.get("name") if isinstance(metadata, dict) else None

@@ -6,6 +6,7 @@ EXIT_CLEAN = 0
 EXIT_FINDINGS = 1
 EXIT_BAD_INPUT = 2
 EXIT_FAULT = 3
+EXIT_INTERRUPTED = 130
 
 
 @dataclass(slots=True)

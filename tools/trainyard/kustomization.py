@@ -381,8 +381,8 @@ class _Walk:
             raise _wrong(
                 'plugins are not allowed: a transformer or generator has apiVersion "builtin"', version or document
             )
-        if kind is None or kind.value not in _BUILTIN:
-            found = kind.value if kind is not None else None
+        if kind is None or type(kind.value) is not str or kind.value not in _BUILTIN:
+            found = kind.text if kind is not None and kind.text else "an object without a kind"
             raise _wrong(f"{found} is not allowed as a transformer or generator", kind or document)
 
     def _config_objects(self, path: str, entry: Node) -> Iterator[Node]:

@@ -1,20 +1,23 @@
 """From targets to findings: the one place where the stages meet."""
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from trainyard import codec
-from trainyard.cache import Cache, Digests
-from trainyard.discover import STDIN, Discovery, Target, TargetKind
-from trainyard.errors import InputError
+from trainyard.cache import Cache, Digests, text_digest
+from trainyard.discover import STDIN, Discovery, Target, TargetKind, has_kustomization
+from trainyard.errors import Fault, InputError
 from trainyard.fieldpath import Path as FieldPath
-from trainyard.fieldpath import format_path
+from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.masked import SECRET, MaskedLines, without
+from trainyard.merged import merged, order
 from trainyard.objects import Object, Spot
 from trainyard.rules.registry import Problem, Rule, declare
-from trainyard.sources import Sources
+from trainyard.sources import Sources, decoded
 from trainyard.suppress import Suppression
 from trainyard.unit import Unit
 
@@ -61,6 +64,8 @@ class Judgement:
     target: Target
     findings: tuple[Finding, ...]
     suppressions: tuple[Suppression, ...]
+    complete: bool
+    """True where every rule was asked. Broken input and a wrong job.yaml end it before."""
     cached: bool = False
 
 
@@ -70,9 +75,12 @@ class Outcome:
 
     findings: tuple[Finding, ...]
     units: tuple[str, ...]
+    """What was judged, and what could not be."""
     suppressed: int
     cached: int
     line_of: Callable[[str, int], str | None]
+    note: str
+    """Why nothing was judged, where that is right."""
 
 
 Progress = Callable[[str], None]
@@ -86,37 +94,48 @@ def lint(
     use_cache: bool = True,
     workers: int | None = None,
     progress: Progress | None = None,
-    stdin: str | None = None,
+    stdin: bytes = b"",
 ) -> Outcome:
-    """Judge every target. Input errors are findings too, with `input_error` set, and stop their own target only."""
-    from trainyard.kustomization import files_read
+    """Judge every target. Input errors are findings too, with `input_error` set, and stop their own target only.
 
+    UsageError where git does not know `changed`; Fault where a program that is needed is missing or breaks.
+    """
     sources = Sources(root)
-    if stdin is not None:
-        sources.add(STDIN, stdin)
     digests = Digests(root)
     run = _Run(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress)
-    targets = list(found.targets)
+    targets, errors = list(found.targets), list(found.errors)
+    if any(target.name == STDIN for target in targets):
+        try:
+            sources.add(STDIN, decoded(stdin, STDIN))
+        except InputError as error:
+            errors.append(error)
+            targets = [target for target in targets if target.name != STDIN]
     edits: list[Finding] = []
     if changed is not None:
-        from trainyard.changed import changed_files
+        from trainyard.changed import changed_files, resolve
         from trainyard.edited import edited_jobs
 
-        differing = changed_files(root, changed)
-        targets = [target for target in targets if run.touched(target, differing, files_read)]
+        range = resolve(root, changed)
+        differing = changed_files(root, range)
+        targets = [target for target in targets if run.touched(target, differing)]
+        if found.whole:
+            errors = [error for error in errors if _left_by(root, error.file, differing)]
         jobs = [target.name for target in targets if target.kind is TargetKind.JOB]
-        edits = edited_jobs(root, changed, jobs, sources)
+        edits = edited_jobs(root, range, jobs, sources)
     judgements = run.judge(targets)
-    unread = [input_finding(error, "") for error in found.errors]
-    return run.outcome(unread + edits, judgements, found.whole and changed is None)
+    unread = [input_finding(error, error.file) for error in errors]
+    outcome = run.outcome(unread + edits, judgements, found.whole and changed is None and not errors)
+    if changed is not None and not outcome.units:
+        return replace(outcome, note=f"no job reads what changed since {changed}")
+    return outcome
 
 
 def input_finding(error: InputError, unit: str) -> Finding:
     """The finding that stands for input which cannot be judged."""
     place = Place("", "", Position(error.file, error.line, error.column))
-    jobs = (unit,) if unit else ()
+    rule = BAD_INPUT
     return Finding(
-        BAD_INPUT.id, BAD_INPUT.name, BAD_INPUT.severity, error.message, place, help=error.help, jobs=jobs, input_error=True
+        rule.id, rule.name, rule.severity, error.message, place, help=error.help, jobs=(unit,), input_error=True
     )
 
 
@@ -138,49 +157,63 @@ class _Run:
         self.cache = cache
         self.workers = workers
         self.progress = progress
+        self.text_digests: dict[str, str] = {}
 
-    def touched(
-        self, target: Target, differing: frozenset[str], files_read: Callable[[Path, str, Sources], frozenset[str]]
-    ) -> bool:
+    def touched(self, target: Target, differing: frozenset[str]) -> bool:
         """True where a target reads one of the files, or cannot be followed, or the linter itself differs."""
-        if any(file.startswith(("tools/trainyard/", "schemas/")) for file in differing):
+        from trainyard.changed import ways_to
+        from trainyard.kustomization import files_read
+
+        if target.name == STDIN or self._is_linter(differing):
             return True
         if target.kind is TargetKind.MANIFESTS:
-            return not differing.isdisjoint(target.files)
-        if any(file.startswith(f"{target.name}/") for file in differing):
-            return True
+            return not differing.isdisjoint(ways_to(self.root, target.files))
         try:
-            return not differing.isdisjoint(files_read(self.root, target.name, self.sources))
+            files = files_read(self.root, target.name, self.sources) | {f"{target.name}/job.yaml"}
         except InputError:
             return True
+        return not differing.isdisjoint(ways_to(self.root, files))
+
+    def _is_linter(self, differing: frozenset[str]) -> bool:
+        own = Path(__file__).resolve().parents[2] == self.root
+        return own and any(file.startswith(("tools/trainyard/", "tools/go/", "schemas/")) for file in differing)
 
     def judge(self, targets: Sequence[Target]) -> list[Judgement]:
         """One judgement a target, in their order."""
-        done: dict[str, Judgement] = {}
-        fresh: list[Target] = []
-        for target in targets:
-            kept = self.cache.get(_key(target)) if self.cache is not None and target.name != STDIN else None
-            if kept is None:
-                fresh.append(target)
-            else:
-                findings, suppressions = codec.decode(kept)
-                done[target.name] = Judgement(target, findings, suppressions, cached=True)
-        for start in range(0, len(fresh), CHUNK):
-            for judgement in self._judge_chunk(fresh[start : start + CHUNK]):
-                done[judgement.target.name] = judgement
-                if self.progress:
-                    self.progress(f"judged {len(done)} of {len(targets)}")
-        if self.progress:
-            self.progress("")
+        done = {target.name: kept for target in targets if (kept := self._kept(target)) is not None}
+        fresh = [target for target in targets if target.name not in done]
+        try:
+            for start in range(0, len(fresh), CHUNK):
+                self._tell(f"judged {len(done)} of {len(targets)}")
+                done.update((made.target.name, made) for made in self._judge_chunk(fresh[start : start + CHUNK]))
+        finally:
+            self._tell("")
         return [done[target.name] for target in targets]
+
+    def _tell(self, text: str) -> None:
+        if self.progress:
+            self.progress(text)
+
+    def _kept(self, target: Target) -> Judgement | None:
+        """What an earlier run found, if that still holds."""
+        if self.cache is None or target.name == STDIN:
+            return None
+        kept = self.cache.get(_key(target))
+        if kept is None:
+            return None
+        try:
+            findings, suppressions = codec.decode(kept)
+        except (ValueError, KeyError, TypeError):
+            return None
+        return Judgement(target, findings, suppressions, complete=True, cached=True)
 
     def _judge_chunk(self, targets: Sequence[Target]) -> Iterator[Judgement]:
         from trainyard import schema
         from trainyard.rules import all_rules
 
-        results: dict[str, _Result] = {target.name: _Result(target) for target in targets}
-        made = [(result, made) for result in results.values() if (made := self._manifests(result)) is not None]
-        made += self._rendered([result for result in results.values() if result.target.kind is not TargetKind.MANIFESTS])
+        results = [_Result(target) for target in targets]
+        made = [(result, made) for result in results if (made := self._manifests(result)) is not None]
+        made += self._rendered([result for result in results if result.target.kind is not TargetKind.MANIFESTS])
         rules = all_rules()
         for problem in schema.check([unit for _, (unit, _) in made]):
             result, (_, origin) = made[problem.unit_index]
@@ -189,7 +222,7 @@ class _Run:
         for result, (unit, origin) in made:
             for rule, problem in found_by_rules(rules, unit):
                 result.add(rule, problem, origin)
-        for result in results.values():
+        for result in results:
             yield self._finish(result)
 
     def _manifests(self, result: "_Result") -> "tuple[Unit, Origin] | None":
@@ -198,12 +231,19 @@ class _Run:
         target = result.target
         if target.kind is not TargetKind.MANIFESTS:
             return None
+        for file in target.files:
+            try:
+                self.sources.documents(file)
+            except InputError as error:
+                result.fail(error)
+        if result.findings:
+            return None
         try:
             made = read_manifests(target.name, target.files, self.sources)
         except InputError as error:
             result.fail(error)
             return None
-        result.reads = {file: self.digests.of(file) for file in target.files}
+        result.reads = {file: text_digest(self.sources.text(file)) for file in target.files}
         return made
 
     def _rendered(self, results: "Sequence[_Result]") -> "list[tuple[_Result, tuple[Unit, Origin]]]":
@@ -223,31 +263,35 @@ class _Run:
         made: list[tuple[_Result, tuple[Unit, Origin]]] = []
         renderings = render(self.root, [result.target.name for result, _ in ready], workers=self.workers)
         for (result, prepared), rendering in zip(ready, renderings, strict=True):
+            if rendering.error.startswith("stopped the renderer"):
+                raise Fault(f"{result.target.name} {rendering.error}")
             try:
                 made.append((result, prepared.unit(rendering)))
             except InputError as error:
                 result.fail(error)
                 continue
-            result.reads = dict(rendering.reads)
+            result.reads = rendering.reads
         return made
 
     def _finish(self, result: "_Result") -> Judgement:
+        from trainyard.contract import without_consequences
         from trainyard.suppress import find
 
-        places = {place.position.file for finding in result.findings for place in (finding.place,) if place.position}
-        files = {file for file, digest in result.reads.items() if len(digest) == 64} | places
+        findings = [without(finding, result.secrets) for finding in without_consequences(result.findings)]
+        files = {finding.place.position.file for finding in findings if finding.place.position}
+        files |= {file for file, digest in result.reads.items() if len(digest) == _DIGEST_LENGTH}
         suppressions = tuple(
             suppression
             for file in sorted(files)
             if "lint-jobs:" in (text := self._text(file))
             for suppression in find(file, text)
         )
-        broken = any(finding.input_error for finding in result.findings)
-        if self.cache is not None and result.reads and not broken:
-            listings = [result.target.name] if result.target.kind is TargetKind.JOB else []
-            kept = codec.encode(result.findings, suppressions)
-            self.cache.put(_key(result.target), result.reads, listings, kept)
-        return Judgement(result.target, tuple(result.findings), suppressions)
+        target = result.target
+        complete = bool(result.reads) and not any(finding.input_error for finding in findings)
+        if self.cache is not None and complete and target.name != STDIN and self._steady(result.reads):
+            listings = [target.name] if target.kind is TargetKind.JOB else []
+            self.cache.put(_key(target), result.reads, listings, codec.encode(findings, suppressions))
+        return Judgement(target, tuple(findings), suppressions, complete)
 
     def _text(self, file: str) -> str:
         try:
@@ -255,26 +299,50 @@ class _Run:
         except InputError:
             return ""
 
+    def _steady(self, reads: Mapping[str, str]) -> bool:
+        """True where no file was edited between its reading here and by the renderer."""
+        digests = self.text_digests
+        for file in self.sources.files.intersection(reads):
+            if file not in digests:
+                digests[file] = text_digest(self._text(file))
+            if len(reads[file]) == _DIGEST_LENGTH and reads[file] != digests[file]:
+                return False
+        return True
+
     def outcome(self, beside: list[Finding], judgements: list[Judgement], whole: bool) -> Outcome:
         """Merge what several jobs share, apply suppressions, and sort. `whole`: every job of the repository was judged."""
-        from trainyard.rules import all_rules
-        from trainyard.suppress import apply
-
-        findings = merged(beside + [finding for judgement in judgements for finding in judgement.findings])
+        told = beside + [finding for judgement in judgements for finding in judgement.findings]
+        findings, suppressed = merged(told), 0
         suppressions = {s: None for judgement in judgements for s in judgement.suppressions}
-        complete = frozenset(s.file for s in suppressions if whole or _owned(s.file, judgements))
-        kept, suppressed = apply(findings, suppressions, rules=all_rules(), complete_files=complete)
+        if suppressions:
+            from trainyard.rules import all_rules
+            from trainyard.suppress import apply
+
+            whole = whole and all(judgement.complete for judgement in judgements)
+            files = {suppression.file for suppression in suppressions}
+            complete = {file for file in files if whole or self._has_one_reader(file, judgements)}
+            findings, suppressed = apply(findings, suppressions, rules=all_rules(), complete_files=complete)
+            findings = [_with_readers(finding, judgements) for finding in findings]
+        named = dict.fromkeys(judgement.target.name for judgement in judgements)
+        named.update(dict.fromkeys(job for finding in beside for job in finding.jobs))
         return Outcome(
-            findings=tuple(sorted(kept, key=_order)),
-            units=tuple(judgement.target.name for judgement in judgements),
+            findings=tuple(sorted(findings, key=order)),
+            units=tuple(named),
             suppressed=suppressed,
             cached=sum(judgement.cached for judgement in judgements),
-            line_of=self._line,
+            line_of=MaskedLines(self.sources, told).line,
+            note="",
         )
 
-    def _line(self, file: str, line: int) -> str | None:
-        lines = self.sources.lines(file)
-        return lines[line - 1] if 0 < line <= len(lines) else None
+    def _has_one_reader(self, file: str, judgements: Iterable[Judgement]) -> bool:
+        """True where the one target that reads a file was judged: the job whose folder it lies in, or the file itself."""
+        for judgement in judgements:
+            target = judgement.target
+            if judgement.complete and target.kind is TargetKind.JOB and file.startswith(f"{target.name}/"):
+                return True
+            if judgement.complete and file in target.files:
+                return not any(has_kustomization(self.root / above) for above in Path(file).parents)
+        return False
 
 
 class _Result:
@@ -283,7 +351,8 @@ class _Result:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.findings: list[Finding] = []
-        self.reads: dict[str, str] = {}
+        self.reads: Mapping[str, str] = {}
+        self.secrets: set[str] = set()
 
     def fail(self, error: InputError) -> None:
         """The target cannot be judged further."""
@@ -293,43 +362,37 @@ class _Result:
         """A rule's problem becomes a finding, with the places where its values were written."""
         place, *related = [_place(spot, origin) for spot in (problem.spot, *problem.related)]
         unit = (self.target.name,)
-        finding = Finding(
-            rule.id, rule.name, rule.severity, problem.message, place, tuple(related), problem.help, unit
-        )
+        finding = Finding(rule.id, rule.name, rule.severity, problem.message, place, tuple(related), problem.help, unit)
         self.findings.append(finding)
+        if rule.id == SECRET:
+            self.secrets.add(str(lookup(problem.spot.object.data, problem.spot.path)))
 
 
-def found_by_rules(rules: dict[str, Rule], unit: Unit) -> Iterator[tuple[Rule, Problem]]:
-    """What every rule says of a unit."""
+def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule, Problem]]:
+    """What every rule says of a unit. Fault, which names both, where a rule breaks."""
     from trainyard.rules import problems
     from trainyard.workload import workloads
 
     jobs = tuple(workloads(unit))
     for rule in rules.values():
-        for problem in problems(rule, unit, jobs):
-            yield rule, problem
+        try:
+            for problem in problems(rule, unit, jobs):
+                yield rule, problem
+        except Exception as error:
+            raise Fault(f"{rule.id} broke on {unit.name}: {type(error).__name__}: {error}") from error
 
 
-def merged(findings: Sequence[Finding]) -> list[Finding]:
-    """One finding for one cause: what several jobs get from the same line is told once, with the jobs it reaches."""
-    by_cause: dict[Any, Finding] = {}
-    for finding in findings:
-        position = finding.place.position
-        known = position is not None and position.line > 0
-        cause = (
-            finding.rule,
-            position if known else finding.place,
-            finding.place.path,
-            finding.place.object.partition("/")[0],
-            "" if known else finding.message,
-            finding.input_error and finding.message,
-        )
-        first = by_cause.get(cause)
-        if first is None:
-            by_cause[cause] = finding
-        else:
-            by_cause[cause] = replace(first, jobs=tuple(sorted({*first.jobs, *finding.jobs})))
-    return list(by_cause.values())
+_DIGEST_LENGTH = 64
+
+
+def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:
+    """True where a change is why something cannot be judged. What the change deletes altogether is none."""
+    if not any(file == path or file.startswith(f"{path}/") for file in differing):
+        return False
+    try:
+        return any(not name.startswith(".") for name in os.listdir(root / path))
+    except OSError:
+        return os.path.lexists(root / path)
 
 
 def _place(spot: Spot, origin: Origin) -> Place:
@@ -337,15 +400,13 @@ def _place(spot: Spot, origin: Origin) -> Place:
     return Place(spot.object.title, path, origin.position(spot.object, spot.path), spot.label)
 
 
-def _order(finding: Finding) -> tuple[Any, ...]:
+def _with_readers(finding: Finding, judgements: Iterable[Judgement]) -> Finding:
+    """A finding about a suppression, with the jobs that read it."""
     position = finding.place.position
-    where = (position.file, position.line, position.column) if position else (finding.jobs[0] if finding.jobs else "", 0, 0)
-    return (not finding.input_error, *where, finding.rule, finding.message)
-
-
-def _owned(file: str, judgements: Sequence[Judgement]) -> bool:
-    """True where no job but those that were judged reads a file: it lies in the folder of one, or is one."""
-    return any(file in (j.target.name, *j.target.files) or file.startswith(f"{j.target.name}/") for j in judgements)
+    if finding.jobs or position is None:
+        return finding
+    readers = [j.target.name for j in judgements if any(s.position == position for s in j.suppressions)]
+    return replace(finding, jobs=tuple(sorted(readers)))
 
 
 def _key(target: Target) -> str:

@@ -1,12 +1,13 @@
 """A folder that kustomize renders, as a unit with the place of every value."""
 
-from trainyard.contract import FACTS, after_rendering, before_rendering
+from trainyard.contract import after_rendering, broken_wires, images_without_effect, vanished
 from trainyard.discover import Target, TargetKind
 from trainyard.errors import InputError
 from trainyard.fieldpath import Path
 from trainyard.finding import Finding, Position
+from trainyard.folder import FACTS, assembly
 from trainyard.jobfile import check_facts
-from trainyard.kustomization import load_graph
+from trainyard.kustomization import Kustomization, load_graph
 from trainyard.nodes import Node
 from trainyard.objects import Object
 from trainyard.render import Rendering
@@ -43,6 +44,7 @@ class Prepared:
         self.findings: list[Finding] = []
         """What is wrong already. Where there is something, the folder is not rendered."""
         self.replayed: Replay | None = None
+        self.kustomization: Kustomization
         self._check()
 
     @property
@@ -51,21 +53,24 @@ class Prepared:
         return not self.findings
 
     def _check(self) -> None:
-        job = self.target.name
-        graph = load_graph(self.sources, job)
-        if self.target.kind is TargetKind.JOB:
-            self.findings += self._job_file(f"{job}/job.yaml")
+        folder = self.target.name
+        graph = load_graph(self.sources, folder)
+        self.kustomization = graph.kustomizations[graph.folder]
+        is_job = self.target.kind is TargetKind.JOB
+        if is_job:
+            self.findings += self._job_file(f"{folder}/job.yaml")
             if self.findings:
                 return
-        self.replayed = replay(self.sources.root, job, self.sources)
+        self.replayed = replay(self.sources.root, folder, self.sources)
+        if is_job:
+            self.findings += assembly(folder, self.kustomization, self.replayed)
+            if self.findings:
+                return
         for patch in self.replayed.patches:
             if patch.matched == 0:
                 raise _hits_nothing(patch)
-        if self.target.kind is TargetKind.JOB:
-            kustomization = graph.kustomizations[graph.folder]
-            resources = kustomization.root.value.get("resources")
-            mark = resources and (resources.key_mark or resources.mark)
-            self.findings += before_rendering(job, self.replayed, mark or Position(kustomization.file, 1, 1))
+        if is_job:
+            self.findings += broken_wires(folder, self.replayed)
             self.findings += self._facts()
 
     def _job_file(self, file: str) -> list[Finding]:
@@ -90,17 +95,28 @@ class Prepared:
 
     def unit(self, rendering: Rendering) -> tuple[Unit, RenderedOrigin]:
         """The unit of what came out. InputError where kustomize refused; adds what only the replay sees to `findings`."""
-        if rendering.error:
-            file = rendering.error_file or self.target.name
-            raise InputError(rendering.error, file, rendering.error_line, 1 if rendering.error_line else 0)
         assert self.replayed is not None
+        if rendering.error:
+            raise _refused(rendering, self.replayed, self.target.name)
         objects = tuple(Object.of(data, index) for index, data in enumerate(rendering.objects))
         nodes = dict(enumerate(self.replayed.facts, start=len(objects)))
         facts = tuple(Object.of(node.plain(), index) for index, node in nodes.items())
         is_job = self.target.kind is TargetKind.JOB
         if is_job:
             self.findings += after_rendering(self.target.name, self.replayed, objects)
+            self.findings += images_without_effect(self.target.name, self.kustomization.items("images"), objects)
+        self.findings += vanished(self.target.name, self.replayed)
         return Unit(self.target.name, is_job, objects, facts), RenderedOrigin(self.replayed, nodes)
+
+
+def _refused(rendering: Rendering, replayed: Replay, folder: str) -> InputError:
+    """kustomize's error, at the patch that it is about where kustomize does not say which."""
+    if not rendering.error_line:
+        failed = next((patch.mark for patch in replayed.patches if patch.failed and patch.mark is not None), None)
+        if failed is not None:
+            return InputError(rendering.error, failed.file, failed.line, failed.column)
+    file = rendering.error_file or folder
+    return InputError(rendering.error, file, rendering.error_line, 1 if rendering.error_line else 0)
 
 
 def _hits_nothing(patch: PatchRecord) -> InputError:

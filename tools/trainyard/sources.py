@@ -16,6 +16,7 @@ class Sources:
         self.root = root
         self._real_root = os.path.realpath(root)
         self._texts: dict[str, str | InputError] = {}
+        self._lines: dict[str, list[str]] = {}
         self._documents: dict[str, list[Node] | InputError] = {}
         self.kept: dict[tuple[str, str], object] = {}
         """What other modules derive from files and want to keep as long as the files: by module and folder."""
@@ -38,12 +39,20 @@ class Sources:
             raise found
         return found
 
+    def add(self, file: str, text: str) -> None:
+        """Have a text that lies in no file under the name of one, such as standard input."""
+        self._texts[file] = text
+
     def lines(self, file: str) -> list[str]:
         """Lines of a file without their ends; none where it cannot be read."""
-        try:
-            return self.text(file).split("\n")
-        except InputError:
-            return []
+        found = self._lines.get(file)
+        if found is None:
+            try:
+                found = self.text(file).split("\n")
+            except InputError:
+                found = []
+            self._lines[file] = found
+        return found
 
     def documents(self, file: str) -> list[Node]:
         """YAML documents of a file. They are shared: copy a node before changing it."""
@@ -90,13 +99,18 @@ class Sources:
             os.close(descriptor)
         if len(data) > limits.FILE_BYTES:
             raise InputError(f"file grew beyond {limits.FILE_BYTES // 1024 // 1024} MiB while it was read", file)
-        try:
-            return data.decode()
-        except UnicodeDecodeError as error:
-            good = data[: error.start].decode()
-            line = good.count("\n") + 1
-            column = len(good) - good.rfind("\n")
-            raise InputError(f"byte 0x{data[error.start]:02X} is not UTF-8 text", file, line, column) from None
+        return decoded(data, file)
+
+
+def decoded(data: bytes, file: str) -> str:
+    """The text of a file. InputError, with its place, for bytes that are no UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        good = data[: error.start].decode()
+        line = good.count("\n") + 1
+        column = len(good) - good.rfind("\n")
+        raise InputError(f"byte 0x{data[error.start]:02X} is not UTF-8 text", file, line, column) from None
 
 
 def _check_plain(status: os.stat_result, file: str) -> None:

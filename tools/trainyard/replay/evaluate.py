@@ -223,7 +223,7 @@ def _label_specs(entry: Node, stage: Stage) -> list[FieldSpec]:
 
 def _read_patch(sources: Sources, loaded: Kustomization, entry: Node) -> list[Patch]:
     path, text = entry.child("path"), entry.child("patch") or entry.child("jsonOp")
-    file = join(loaded.folder, path.value) if path is not None and path.value else None
+    file = join(loaded.folder, path.value) if path is not None and type(path.value) is str and path.value else None
     return patches.read(sources, file, text, entry)
 
 
@@ -235,7 +235,8 @@ def _patch(stage: Stage, read_patches: list[Patch]) -> None:
 
 def _replace(sources: Sources, loaded: Kustomization, entry: Node, stage: Stage) -> None:
     path = entry.child("path")
-    for node in _replacement_nodes(sources.documents(join(loaded.folder, path.value))) if path is not None else [entry]:
+    named = path is not None and type(path.value) is str and path.value
+    for node in _replacement_nodes(sources.documents(join(loaded.folder, text_of(path)))) if named else [entry]:
         stage.unreached.extend(replacements.apply(stage.resources, _replacement(sources, node)))
 
 

@@ -1,7 +1,11 @@
 """JSON patches (RFC 6902) over nodes."""
 
+import re
+
 from trainyard.fieldpath import Path
 from trainyard.nodes import Node
+
+_INDEX = re.compile(r"-?[0-9]{1,9}\Z", re.ASCII)
 
 
 class PatchError(Exception):
@@ -61,7 +65,7 @@ def _split(pointer: str) -> list[str]:
 def _step(node: Node, part: str) -> str | int:
     if type(node.value) is not list:
         return part
-    if not part.lstrip("-").isdigit():
+    if not _INDEX.match(part):
         raise PatchError
     index = int(part)
     return index + len(node.value) if index < 0 else index

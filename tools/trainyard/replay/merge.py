@@ -30,7 +30,7 @@ def merge(old: Node, patch: Node, shape: Shape | None, lost: Lost, path: Path = 
     if directive == "delete":
         return None
     if directive == "replace":
-        return without_directive(patch)
+        return without_directive(patch, shape)
     for key, new in patch.value.items():
         if key == DIRECTIVE:
             continue
@@ -38,19 +38,39 @@ def merge(old: Node, patch: Node, shape: Shape | None, lost: Lost, path: Path = 
     return old
 
 
-def without_directive(patch: Node) -> Node:
+def without_directive(patch: Node, shape: Shape | None) -> Node:
     """A patch's map as it is added where there was none: without directives and nulls."""
-    if type(patch.value) is dict:
-        kept = {
-            key: without_directive(child)
-            for key, child in patch.value.items()
-            if key != DIRECTIVE and child.value is not None and not _deletes(child)
-        }
-        return Node(kept, patch.raw, patch.key_raw, patch.style, "", patch.tag)
-    if type(patch.value) is list:
-        items = [without_directive(item) for item in patch.value if not _is_directive(item)]
-        return Node(items, patch.raw, patch.key_raw, patch.style, "", patch.tag)
-    return patch
+    kept = {
+        key: _added(child, key, shape)
+        for key, child in patch.value.items()
+        if key != DIRECTIVE and child.value is not None and not _deletes(child)
+    }
+    return Node(kept, patch.raw, patch.key_raw, patch.style, "", patch.tag)
+
+
+def _added(new: Node, key: str, shape: Shape | None) -> Node:
+    below = shape.below.get(key) if shape is not None else None
+    if type(new.value) is dict:
+        return without_directive(new, below)
+    if type(new.value) is list and shape is not None and key in shape.lists:
+        return _items_of(new, below)
+    return new
+
+
+def _items_of(new: Node, shape: Shape | None) -> Node:
+    items = [
+        without_directive(item, shape) if type(item.value) is dict else item
+        for item in new.value
+        if not _is_directive(item)
+    ]
+    return Node(items, new.raw, new.key_raw, new.style, "", new.tag)
+
+
+def _quoted_as(old: Node, new: Node) -> Node:
+    """Kustomize keeps the quotes of the old scalar, and so makes a text of a number that replaces one."""
+    if old.tag != "str" or not old.style or new.tag == "str":
+        return new
+    return Node(new.text, new.raw, new.key_raw, old.style, new.text, "str")
 
 
 def _deletes(node: Node) -> bool:
@@ -69,7 +89,7 @@ def _field(old: Node, key: str, new: Node, shape: Shape | None, lost: Lost, path
         return
     if present is None or present.value is None:
         if not _deletes(new):
-            fields[key] = without_directive(new) if type(new.value) in (dict, list) else new
+            fields[key] = _added(new, key, shape)
         return
     below = shape.below.get(key) if shape is not None else None
     if type(new.value) is dict:
@@ -82,7 +102,7 @@ def _field(old: Node, key: str, new: Node, shape: Shape | None, lost: Lost, path
     if type(new.value) is not list:
         if type(present.value) in (dict, list):
             raise MismatchError
-        fields[key] = new
+        fields[key] = _quoted_as(present, new)
         return
     if type(present.value) is not list:
         raise MismatchError
@@ -107,7 +127,7 @@ def _merge_list(
     if directive == "delete":
         return None
     if directive == "replace":
-        return without_directive(new)
+        return _items_of(new, shape)
     if not keys:
         texts = {text_of(item) for item in new.value}
         return _list(old, [*new.value, *(item for item in old.value if text_of(item) not in texts)])
@@ -120,7 +140,7 @@ def _merge_list(
         gone.extend(matches)
         if not matches:
             if not _deletes(item):
-                first.append(without_directive(item))
+                first.append(without_directive(item, shape) if type(item.value) is dict else item)
             continue
         place = (*path, old.value.index(matches[0]))
         merged = merge(matches[0], item, shape, lost, place)
@@ -135,7 +155,7 @@ def _merge_list(
         result = [*added, *(item for item in old.value if id(item) in kept or id(item) not in dropped)]
     else:
         result = [*first, *(item for item in old.value if id(item) not in dropped)]
-    return _list(old, result) if result else None
+    return _list(old, result)
 
 
 def _keys_in_use(keys: tuple[str, ...], items: tuple[Node, ...]) -> int:

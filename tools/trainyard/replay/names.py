@@ -159,9 +159,8 @@ def _renamed_map(referrer: Resource, node: Node, candidates: list[Resource], nam
         fields["name"] = _named(target, name)
     if target.namespace:
         source = target.node.at(("metadata", "namespace"))
-        assert source is not None
         present = fields.get("namespace")
-        if text_of(present) != target.namespace:
+        if source is not None and text_of(present) != target.namespace:
             fields["namespace"] = string(
                 target.namespace, source.raw, source.key_raw if present is None else present.key_raw
             )
@@ -170,8 +169,7 @@ def _renamed_map(referrer: Resource, node: Node, candidates: list[Resource], nam
 
 def _named(target: Resource, node: Node) -> Node:
     source = target.node.at(("metadata", "name"))
-    assert source is not None
-    return retyped(source, source.text, node)
+    return node if source is None else retyped(source, source.text, node)
 
 
 def _referral(referrer: Resource, name: str, candidates: list[Resource], named: str) -> Resource | None:

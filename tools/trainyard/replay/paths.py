@@ -1,11 +1,14 @@
 """Field paths of replacements: `spec.containers.[name=trainer].env.0.value`, `data.[a.b/c]`, `*`."""
 
+import re
 from functools import lru_cache
 
 from trainyard.fieldpath import Path
 from trainyard.nodes import Node
 from trainyard.replay.patterns import part
 from trainyard.replay.resources import empty_map, string, text_of
+
+_INDEX = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
 
 
 @lru_cache(maxsize=4096)
@@ -63,7 +66,7 @@ def lookup(node: Node, path: str) -> tuple[Path, Node] | None:
 
 
 def _source_step(node: Node, step: str) -> str | int | None:
-    if step.isdigit():
+    if _INDEX.match(step):
         return int(step)
     if step == "-":
         return -1
@@ -97,7 +100,7 @@ def match(node: Node, steps: tuple[str, ...], create: str = "", path: Path = ())
 
 def _places(node: Node, step: str, rest: tuple[str, ...], create: str) -> list[str | int]:
     value = node.value
-    if step.isdigit():
+    if _INDEX.match(step):
         if type(value) is not list:
             return []
         index = int(step)
@@ -146,5 +149,5 @@ def _made(rest: tuple[str, ...], create: str) -> Node:
             if create == "seq"
             else Node(None, None)
         )
-    listed = rest[0].isdigit() or (rest[0].startswith("[") and rest[0].endswith("]"))
+    listed = bool(_INDEX.match(rest[0])) or (rest[0].startswith("[") and rest[0].endswith("]"))
     return Node([], None, tag="seq") if listed else empty_map()

@@ -138,23 +138,19 @@ def _source(resources: list[Resource], replacement: Replacement) -> tuple[Resour
 
 
 def _is_source(resource: Resource, wanted: Selector) -> bool:
-    if (
-        wanted.kind
-        and not wanted.name
-        and not wanted.namespace
-        and wanted.kind != resource.kind
-        and not resource.previous
-    ):
+    for each in resource.ids:
+        if (
+            (not wanted.kind or wanted.kind == each.kind)
+            and (not wanted.name or wanted.name == each.name)
+            and (not wanted.namespace or wanted.namespace == (each.namespace or "default"))
+        ):
+            break
+    else:
         return False
+    if not wanted.group and not wanted.version:
+        return True
     group, version = resource.group_version
-    if (wanted.group and wanted.group != group) or (wanted.version and wanted.version != version):
-        return False
-    return any(
-        (not wanted.kind or wanted.kind == each.kind)
-        and (not wanted.name or wanted.name == each.name)
-        and (not wanted.namespace or wanted.namespace == (each.namespace or "default"))
-        for each in resource.ids
-    )
+    return (not wanted.group or wanted.group == group) and (not wanted.version or wanted.version == version)
 
 
 def _selects(target: Target, resource: Resource) -> bool:
@@ -172,12 +168,16 @@ def _rejects(reject: Selector, resource: Resource) -> bool:
 
 
 def _any_id(selector: Selector, resource: Resource) -> bool:
-    if selector.group or selector.version:
-        group, version = resource.group_version
-        if not whole(selector.group)(group) or not whole(selector.version)(version):
-            return False
     kind, name, namespace = whole(selector.kind), whole(selector.name), whole(selector.namespace)
-    return any(kind(each.kind) and name(each.name) and namespace(each.namespace) for each in resource.ids)
+    for each in resource.ids:
+        if kind(each.kind) and name(each.name) and namespace(each.namespace):
+            break
+    else:
+        return False
+    if not selector.group and not selector.version:
+        return True
+    group, version = resource.group_version
+    return whole(selector.group)(group) and whole(selector.version)(version)
 
 
 def _write(

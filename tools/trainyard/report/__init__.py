@@ -46,6 +46,8 @@ class Report:
     line_of: LineOf = field(default=_no_line, repr=False, compare=False)
     noun: str = "job"
     """What one unit is called; its plural takes an s."""
+    note: str = ""
+    """Why there is nothing to report on, where no unit had to be judged."""
 
     @property
     def exit_code(self) -> int:

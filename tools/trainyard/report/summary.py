@@ -27,7 +27,9 @@ def summary(report: Report) -> str:
             parts.append(f"{number} info" if severity == Severity.INFO else count(number, severity.label))
     units = count(len(report.units), report.noun)
     text = ", ".join(parts)
-    if not parts:
+    if not parts and report.note:
+        text = report.note
+    elif not parts:
         text = f"{units} {'passes' if len(report.units) == 1 else 'pass'}"
     elif affected := len(report.affected()):
         text += f" in {affected} of {units}"

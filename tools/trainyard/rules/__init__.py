@@ -25,10 +25,16 @@ FAMILIES = (
 """Every module that declares rules; a module that is not listed is not run."""
 
 
+STAGES = ("contract", "edited", "folder", "jobfile", "pipeline", "schema", "suppress")
+"""Modules of the pipeline that raise findings themselves and declare the pages for them."""
+
+
 def all_rules() -> dict[str, Rule]:
     """Every rule by id, sorted."""
     for family in FAMILIES:
         import_module(f"trainyard.rules.{family}")
+    for stage in STAGES:
+        import_module(f"trainyard.{stage}")
     return registered()
 
 

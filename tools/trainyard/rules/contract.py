@@ -1,12 +1,16 @@
 """What a job folder and its base promise each other: names and facts that must agree."""
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
+from trainyard.objects import Object, Spot
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
+from trainyard.workload.model import PodSet, Workload
+from trainyard.workload.plain import entries, mapping
 
 DEFAULT_NAME = "training-job"
 """What every base calls its objects until the wiring names them after the job."""
@@ -93,6 +97,172 @@ def cluster_differs(unit: Unit) -> Iterator[Problem]:
             (cluster.at("metadata", "name", label="the facts it gets"),),
             f"name ../../../clusters/{named}/facts in kustomization.yaml, or write cluster: {cluster.name}",
         )
+
+
+@rule("CTR011", "more-nodes-than-cluster", Severity.ERROR, needs=Unit)
+def more_nodes_than_cluster(unit: Unit) -> Iterator[Problem]:
+    """A job asks for more nodes than its cluster has.
+
+    A job's pods must all run at once. Those that find no node stay pending, and the others hold their GPUs and wait for
+    them until rendezvous gives up.
+
+    Bad:
+
+        kind: TrainingJob
+        spec:
+          nodes: 1024
+
+    Good:
+
+        kind: TrainingJob
+        spec:
+          nodes: 4
+
+    Near miss:
+
+        kind: TrainingJob
+        spec:
+          steps: 1024
+
+    Source: clusters/
+    """
+    job, cluster = unit.fact("TrainingJob"), unit.fact("Cluster")
+    if job is None or cluster is None:
+        return
+    wanted, there = _nodes(job), _nodes(cluster)
+    if wanted is not None and there is not None and wanted > there:
+        yield Problem(
+            f"the job wants {wanted} nodes, but cluster {cluster.name} has {there}",
+            job.at("spec", "nodes", label="one pod a node"),
+            (cluster.at("spec", "nodes", label="training nodes in all"),),
+            f"ask for {there} nodes or fewer, or take a larger cluster",
+        )
+
+
+@rule("CTR014", "container-without-image", Severity.ERROR, needs=Workload)
+def container_without_image(workload: Workload) -> Iterator[Problem]:
+    """A container has no image.
+
+    The API server refuses it. Mostly it is a patch that misspells a container's name: kustomize finds no such container
+    to merge into, and adds one that has only what the patch says.
+
+    Bad:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trianer
+                workingDir: /work
+
+    Good:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                workingDir: /work
+
+    Source: https://kubernetes.io/docs/concepts/containers/images/
+    """
+    if not workload.in_job_folder:
+        return
+    for pod_set in workload.pod_sets:
+        containers = (*pod_set.init_containers, *pod_set.containers)
+        whole = [container.name for container in containers if container.image]
+        for container in containers:
+            if container.image:
+                continue
+            near = get_close_matches(container.name, whole, 1)
+            yield Problem(
+                f"container {container.name} has no image",
+                container.spot.below("name", label=f"did you mean {near[0]}?" if near else ""),
+                help=f"name one of {', '.join(whole)}, or give the container an image" if whole else "give it an image",
+            )
+
+
+@rule("CTR015", "own-object-missing", Severity.ERROR, needs=Workload)
+def own_object_missing(workload: Workload) -> Iterator[Problem]:
+    """A pod names a ConfigMap or ServiceAccount of its own job that is not there.
+
+    Its containers are never created, and the pod stays in CreateContainerConfigError, or there is no pod at all. What is
+    called after the job belongs to the job, and must be in its folder; other names may be the cluster's.
+
+    Bad:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              serviceAccountName: llama-sft-runner
+
+    Good:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              serviceAccountName: llama-sft
+
+    Near miss:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              serviceAccountName: research-runner
+
+    Source: https://kubernetes.io/docs/concepts/configuration/configmap/
+    """
+    job = workload.training_job
+    if job is None:
+        return
+    for pod_set in workload.pod_sets:
+        for kind, name, spot in _references(pod_set):
+            there = [each.name for each in workload.of_kind(kind)]
+            if name in there or any(_names_default(each) for each in there) or not _is_own(name, job.name):
+                continue
+            own = [each for each in there if _is_own(each, job.name)]
+            yield Problem(
+                f"{kind} {name} is not among the job's objects",
+                spot.saying("no such object"),
+                help=f"name {' or '.join(own)}, or add it" if own else "add it to the folder",
+            )
+
+
+def _references(pod_set: PodSet) -> Iterator[tuple[str, str, Spot]]:
+    """(kind, name, field) of the ConfigMaps and the ServiceAccount that pods cannot start without."""
+    spec = pod_set.template.below("spec")
+    account = pod_set.spec.get("serviceAccountName")
+    if isinstance(account, str):
+        yield "ServiceAccount", account, spec.below("serviceAccountName")
+    for container in (*pod_set.init_containers, *pod_set.containers):
+        for index, source in entries(container.data.get("envFrom")):
+            yield from _config_map(source.get("configMapRef"), container.spot.below("envFrom", index, "configMapRef"))
+        for index, variable in entries(container.data.get("env")):
+            key = mapping(variable.get("valueFrom")).get("configMapKeyRef")
+            yield from _config_map(key, container.spot.below("env", index, "valueFrom", "configMapKeyRef"))
+    for index, volume in entries(pod_set.spec.get("volumes")):
+        yield from _config_map(volume.get("configMap"), spec.below("volumes", index, "configMap"))
+
+
+def _config_map(reference: Any, spot: Spot) -> Iterator[tuple[str, str, Spot]]:
+    name = mapping(reference).get("name")
+    if isinstance(name, str) and mapping(reference).get("optional") is not True:
+        yield "ConfigMap", name, spot.below("name")
+
+
+def _is_own(name: str, job: str) -> bool:
+    return name == job or name.startswith(f"{job}-")
+
+
+def _nodes(fact: Object) -> int | None:
+    spec = fact.data.get("spec")
+    nodes = spec.get("nodes") if isinstance(spec, dict) else None
+    return nodes if isinstance(nodes, int) else None
 
 
 def _names_default(text: str) -> bool:

@@ -125,7 +125,8 @@ def token_mounted(workload: Workload) -> Iterator[Problem]:
         name = pod_set.spec.get("serviceAccountName") or "default"
         own = [account for account in accounts if account.name == name]
         rendered = own or workload.in_job_folder
-        closed = any(account.data.get("automountServiceAccountToken") is False for account in own)
+        opened = pod_set.spec.get("automountServiceAccountToken") is True
+        closed = not opened and any(account.data.get("automountServiceAccountToken") is False for account in own)
         if rendered and not closed and _mounts_token(pod_set) and not _has_rights(workload, str(name)):
             yield Problem(
                 f"the pods of {workload.object.kind} {workload.object.name} carry a token of ServiceAccount {name}",

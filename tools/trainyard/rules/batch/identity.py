@@ -28,7 +28,7 @@ def batch_identity(unit: Unit) -> Iterator[Problem]:
         spec: {batch: {accumulation: 4, global: 512}}
     Near miss:
         kind: TrainingJob
-        spec: {tensorParallel: 8, batch: {global: 32}}
+        spec: {batch: {micro: 8, accumulation: 1, global: 256}}
 
     Source: https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters
     """
@@ -42,21 +42,12 @@ def batch_identity(unit: Unit) -> Iterator[Problem]:
     if not (micro and accumulation and whole and nodes and gpus):
         return
     ranks = nodes * gpus
-    split = math.prod(_count(job, f"{kind}Parallel") or 1 for kind in ("tensor", "pipeline", "context"))
-    if ranks % split:
-        yield Problem(
-            f"{ranks} ranks ({nodes} nodes x {gpus} GPUs) cannot be split into groups of {split}"
-            " (tensor x pipeline x context parallel)",
-            job.at("spec", "nodes"),
-        )
-        return
-    sharers = f"ranks {ranks}" if split == 1 else f"data-parallel ranks {ranks // split} ({ranks} / {split})"
-    product = micro * accumulation * (ranks // split)
+    product = micro * accumulation * ranks
     if product != whole:
         yield Problem(
-            f"micro {micro} x accumulation {accumulation} x {sharers} = {product}, but global is {whole}",
+            f"micro {micro} x accumulation {accumulation} x ranks {ranks} = {product}, but global is {whole}",
             job.at("spec", "batch", "global", label=f"{product} is what the ranks take"),
-            help=_batch_remedy(whole, micro * (ranks // split), product),
+            help=_batch_remedy(whole, micro, ranks, product),
         )
 
 
@@ -158,7 +149,10 @@ def _number(job: Object, *path: str) -> float | None:
         return None
 
 
-def _batch_remedy(whole: int, a_step: int, product: int) -> str:
-    if whole % a_step:
-        return f"set global to {product}, or to another multiple of {a_step}"
-    return f"set global to {product}, or accumulation to {whole // a_step}"
+def _batch_remedy(whole: int, micro: int, ranks: int, product: int) -> str:
+    """What to write so that the identity holds: another global batch, or the same one in parts that fit the ranks."""
+    if whole % ranks:
+        return f"set global to {product}; {whole} cannot be shared by {ranks} ranks"
+    share = whole // ranks
+    fitting = max(size for size in range(1, min(micro, share) + 1) if share % size == 0)
+    return f"set global to {product}, or keep {whole} with micro {fitting} and accumulation {share // fitting}"

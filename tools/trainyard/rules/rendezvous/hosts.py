@@ -169,10 +169,16 @@ def headless_service_missing(workload: Workload) -> Iterator[Problem]:
         elif mapping(service.data.get("spec")).get("selector") and selects_pods(service, pod_set) is False:
             yield Problem(
                 f"Service {service.name} does not select the pods whose subdomain it is",
-                service.at("spec", "selector", label="matches other labels"),
+                service.at("spec", "selector", *_differing(service, pod_set), label="the pods have no such label"),
                 (pod_set.template.below("metadata", "labels", label="the pods' labels"),),
                 "make the selector match the labels of the pod template",
             )
+
+
+def _differing(service: Object, pod_set: PodSet) -> tuple[str, ...]:
+    """The key of the selector's first label that the pods do not have."""
+    selector = mapping(mapping(service.data.get("spec")).get("selector"))
+    return next(((key,) for key, value in selector.items() if pod_set.labels.get(key) != value), ())
 
 
 def _no_service(workload: Workload, pod_set: PodSet, subdomain: Setting) -> Iterator[Problem]:

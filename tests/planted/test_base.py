@@ -1,0 +1,141 @@
+"""Mistakes in base/torchrun: each reaches every job, and is told once."""
+
+import pytest
+
+from tests.planted.checkout import BOTH, GPT2, LLAMA, Checkout, Found
+
+BASE = "base/torchrun"
+JOB = f"{BASE}/job.yaml"
+TITLE = "Job/research/gpt2-124m"
+POD = "spec.template.spec"
+
+
+@pytest.mark.parametrize(
+    ("rule", "file", "old", "new", "text", "object", "path"),
+    [
+        (
+            "RDV005",
+            "service.yaml",
+            "publishNotReadyAddresses: true",
+            "publishNotReadyAddresses: false",
+            "publishNotReadyAddresses: ▸false",
+            "Service/research/gpt2-124m",
+            "spec.publishNotReadyAddresses",
+        ),
+        (
+            "RDV004",
+            "service.yaml",
+            "  selector:\n    trainyard.dev/job:",
+            "  selector:\n    app: trainer\n    trainyard.dev/job:",
+            "app: ▸trainer",
+            "Service/research/gpt2-124m",
+            "spec.selector.app",
+        ),
+        ("RDV004", "service.yaml", "clusterIP: None", 'clusterIP: ""', 'clusterIP: ▸""', "Service/research/gpt2-124m", "spec.clusterIP"),
+        (
+            "NET001",
+            "network-policy-peers.yaml",
+            "  egress:\n  - to:",
+            "    ports:\n    - port: 29400\n  egress:\n  - to:",
+            "- port: ▸29400",
+            "NetworkPolicy/research/gpt2-124m-peers",
+            "spec.ingress[0].ports[0].port",
+        ),
+        (
+            "STO002",
+            "persistent-volume-claim.yaml",
+            "accessModes: [ReadWriteMany]",
+            "accessModes: [ReadWriteOnce]",
+            "[▸ReadWriteOnce]",
+            "PersistentVolumeClaim/research/gpt2-124m-checkpoints",
+            "spec.accessModes[0]",
+        ),
+        (
+            "RDV003",
+            "job.yaml",
+            "value: $(JOB)-0.$(JOB):$(RENDEZVOUS_PORT)",
+            "value: $(JOB)-master.$(JOB):$(RENDEZVOUS_PORT)",
+            "value: ▸$(JOB)-master",
+            TITLE,
+            f"{POD}.containers[0].env[PET_RDZV_ENDPOINT].value",
+        ),
+        (
+            "RDV010",
+            "job.yaml",
+            "value: $(JOB)\n",
+            "value: $(HOSTNAME)\n",
+            "value: ▸$(HOSTNAME)",
+            TITLE,
+            f"{POD}.containers[0].env[PET_RDZV_ID].value",
+        ),
+        ("RDV007", "job.yaml", "completionMode: Indexed", "completionMode: NonIndexed", "completionMode: ▸NonIndexed", TITLE, "spec.completionMode"),
+        ("MEM001", "job.yaml", "mountPath: /dev/shm", "mountPath: /dev/shmem", "- name: ▸trainer\n", TITLE, f"{POD}.containers[0]"),
+        ("SCH001", "job.yaml", "  backoffLimit: 16", "  backofLimit: 16", "backofLimit: ▸16", TITLE, "spec.backofLimit"),
+        ("SCH001", "job.yaml", "restartPolicy: Never", "restartPolicy: never", "restartPolicy: ▸never", TITLE, f"{POD}.restartPolicy"),
+        (
+            "SEC003",
+            "job.yaml",
+            "automountServiceAccountToken: false",
+            "automountServiceAccountToken: true",
+            "automountServiceAccountToken: ▸true",
+            TITLE,
+            f"{POD}.automountServiceAccountToken",
+        ),
+        (
+            "SEC002",
+            "training-job.yaml",
+            "trainer@sha256:0b6a5a4a5e2c3f4f7dfb3ff13d4b2b9f5e5b0f8f8c6f3f2d2c5d7a1e9b8c7d6a",
+            "trainer:v1",
+            "image: ▸registry",
+            TITLE,
+            f"{POD}.containers[0].image",
+        ),
+        (
+            "STO001",
+            "job.yaml",
+            "claimName: datasets",
+            "claimName: datasets\n      - name: more\n        persistentVolumeClaim:\n          claimName: more-datasets",
+            "claimName: ▸more",
+            TITLE,
+            f"{POD}.volumes[2].persistentVolumeClaim.claimName",
+        ),
+        ("STO004", "config-map-trainer.yaml", "DIR: /checkpoints", "DIR: /checkpoint", "DIR: ▸/checkpoint", "ConfigMap/research/gpt2-124m-trainer", "data.TRAINER_CHECKPOINT_DIR"),
+    ],
+)
+def test_one_line_of_the_base(
+    checkout: Checkout, rule: str, file: str, old: str, new: str, text: str, object: str, path: str
+) -> None:
+    checkout.replace(f"{BASE}/{file}", old, new)
+    checkout.expect(Found(rule, f"{BASE}/{file}", text, object, path))
+
+
+def test_ready_pods_alone_are_published(checkout: Checkout) -> None:
+    checkout.replace(f"{BASE}/service.yaml", "  publishNotReadyAddresses: true\n", "")
+    checkout.expect(
+        Found("RDV005", f"{BASE}/service.yaml", "▸spec:", "Service/research/gpt2-124m", "spec.publishNotReadyAddresses")
+    )
+
+
+def test_dns_is_closed(checkout: Checkout) -> None:
+    checkout.replace(f"{BASE}/kustomization.yaml", "- network-policy-dns.yaml\n", "")
+    [finding] = checkout.lint()[1]["findings"]
+    assert (finding["rule"], finding["file"], finding["jobs"]) == ("NET003", f"{BASE}/network-policy-deny.yaml", list(BOTH))
+
+
+def test_peers_are_closed(checkout: Checkout) -> None:
+    checkout.replace(f"{BASE}/kustomization.yaml", "- network-policy-peers.yaml\n", "")
+    [finding] = checkout.lint()[1]["findings"]
+    assert (finding["rule"], finding["file"], finding["jobs"]) == ("NET001", f"{BASE}/network-policy-deny.yaml", list(BOTH))
+
+
+def test_service_is_left_out(checkout: Checkout) -> None:
+    checkout.replace(f"{BASE}/kustomization.yaml", "- service.yaml\n", "")
+    [one, other] = checkout.lint()[1]["findings"]
+    assert [(each["rule"], each["path"]) for each in (one, other)] == [("RDV004", f"{POD}.subdomain")] * 2
+    assert [one["file"], other["file"]] == [f"{GPT2}/job.yaml", f"{LLAMA}/job.yaml"]
+
+
+def test_mistake_reaches_the_one_job_that_is_linted(checkout: Checkout) -> None:
+    checkout.replace(f"{BASE}/persistent-volume-claim.yaml", "ReadWriteMany", "ReadWriteOnce")
+    code, document = checkout.lint(LLAMA)
+    assert (code, [finding["jobs"] for finding in document["findings"]]) == (1, [[LLAMA]])

@@ -1,0 +1,89 @@
+"""Mistakes in a job's kustomization.yaml."""
+
+import pytest
+
+from tests.planted.checkout import GPT2, LLAMA, Checkout, Found
+
+FILE = f"{LLAMA}/kustomization.yaml"
+
+
+def test_team_is_not_the_folder(checkout: Checkout) -> None:
+    checkout.replace(FILE, "namespace: research", "namespace: vision")
+    checkout.expect(Found("CTR013", FILE, "namespace: ▸vision"))
+
+
+def test_team_is_left_out(checkout: Checkout) -> None:
+    checkout.replace(FILE, "namespace: research # the team, which is the folder\n", "")
+    checkout.expect(Found("CTR013", FILE, "▸resources:"))
+
+
+def test_job_file_is_not_taken(checkout: Checkout) -> None:
+    text = (checkout.root / FILE).read_text()
+    start, end = text.index("patches:"), text.index("transformers:")
+    checkout.replace(FILE, text[start:end], "")
+    checkout.expect(Found("CTR012", FILE, "▸resources:"))
+
+
+def test_job_file_may_not_change_the_name(checkout: Checkout) -> None:
+    checkout.replace(FILE, "  options:\n    allowNameChange: true\n", "")
+    checkout.expect(Found("CTR012", FILE, "- ▸path: job.yaml"))
+
+
+def test_base_does_not_exist(checkout: Checkout) -> None:
+    checkout.replace(FILE, "../../../base/torchrun ", "../../../base/torchrum ")
+    checkout.expect(Found("INP001", FILE, "▸../../../base/torchrum"))
+
+
+def test_base_is_remote(checkout: Checkout) -> None:
+    checkout.replace(FILE, "../../../base/torchrun ", "https://github.com/example/bases//torchrun?ref=v1 ")
+    checkout.expect(Found("INP001", FILE, "▸https://github.com"))
+
+
+def test_base_lies_outside_the_repository(checkout: Checkout) -> None:
+    checkout.replace(FILE, "../../../base/torchrun ", "../../../../elsewhere ")
+    checkout.expect(Found("INP001", FILE, "▸../../../../elsewhere"))
+
+
+def test_facts_of_another_cluster(checkout: Checkout) -> None:
+    checkout.replace(FILE, "clusters/gpu-east/facts", "clusters/lab-west/facts")
+    checkout.expect(Found("CTR008", f"{LLAMA}/job.yaml", "cluster: ▸gpu-east", "TrainingJob/research/llama-8b-sft", "spec.cluster"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "title", "text"),
+    [
+        (
+            "GIT004",
+            "ClusterRole/reader",
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: reader\nrules: []\n",
+        ),
+        (
+            "GIT004",
+            "DaemonSet/research/tuner",
+            "apiVersion: apps/v1\nkind: DaemonSet\nmetadata:\n  name: tuner\nspec:\n  selector: {matchLabels: {app: tuner}}\n"
+            "  template:\n    metadata: {labels: {app: tuner}}\n    spec:\n      automountServiceAccountToken: false\n"
+            "      containers: [{name: tuner, image: 'tuner@sha256:" + 64 * "a" + "'}]\n",
+        ),
+        (
+            "SEC001",
+            "Secret/research/hub",
+            "apiVersion: v1\nkind: Secret\nmetadata:\n  name: hub\nstringData:\n  token: hf_abcdefghijklmnopqrstuvwxyzABCDEFGH\n",
+        ),
+    ],
+)
+def test_object_that_no_job_may_bring(checkout: Checkout, rule: str, title: str, text: str) -> None:
+    checkout.replace(FILE, "patches:\n", "- extra.yaml\npatches:\n")
+    checkout.write(f"{LLAMA}/extra.yaml", text)
+    where, path = ("token: ▸hf_", "stringData.token") if rule == "SEC001" else ("kind: ▸", "kind")
+    checkout.expect(Found(rule, f"{LLAMA}/extra.yaml", where, title, path))
+
+
+def test_field_of_the_kustomization_is_misspelt(checkout: Checkout) -> None:
+    checkout.replace(FILE, "resources:\n", "resource:\n")
+    checkout.expect(Found("INP001", FILE, "▸resource:"))
+
+
+def test_wiring_of_one_job_says_nothing_of_the_other(checkout: Checkout) -> None:
+    checkout.replace(f"{GPT2}/kustomization.yaml", "namespace: research", "namespace: vision")
+    code, document = checkout.lint(LLAMA)
+    assert (code, document["findings"]) == (0, [])

@@ -1,0 +1,116 @@
+"""Mistakes in patches that lie in the job's folder."""
+
+from tests.planted.checkout import LLAMA, Checkout, Found
+
+JOB = "Job/research/llama-8b-sft"
+TARGET = "{kind: Job}"
+HEAD = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: training-job\n"
+POD = "spec.template.spec"
+
+
+def test_job_deletes_itself(checkout: Checkout) -> None:
+    patch = checkout.patch(LLAMA, HEAD + "spec:\n  ttlSecondsAfterFinished: 3600\n")
+    checkout.expect(Found("GIT001", patch, "ttlSecondsAfterFinished: ▸3600", JOB, "spec.ttlSecondsAfterFinished"))
+
+
+def test_job_is_suspended(checkout: Checkout) -> None:
+    patch = checkout.patch(LLAMA, HEAD + "spec:\n  suspend: true\n")
+    checkout.expect(Found("GIT003", patch, "suspend: ▸true", JOB, "spec.suspend"))
+
+
+def test_word_for_number_by_json_patch(checkout: Checkout) -> None:
+    path = "/spec/template/spec/containers/0/env/-"
+    value = "{name: NCCL_IB_TIMEOUT, value: long}"
+    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {value}\n", TARGET)
+    checkout.expect(
+        Found("NCL001", patch, "value: ▸long", JOB, f"{POD}.containers[0].env[NCCL_IB_TIMEOUT].value")
+    )
+
+
+def test_variable_stands_twice(checkout: Checkout) -> None:
+    path = "/spec/template/spec/containers/0/env/-"
+    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: PET_RDZV_BACKEND, value: static}}\n", TARGET)
+    [finding] = checkout.expect(
+        Found("NCL015", patch, "value: ▸{name: PET", JOB, f"{POD}.containers[0].env[PET_RDZV_BACKEND]")
+    )
+    assert finding["related"][0]["file"] == "base/torchrun/job.yaml"
+
+
+def test_misspelt_field(checkout: Checkout) -> None:
+    patch = checkout.patch(LLAMA, HEAD + "spec:\n  activeDeadlineSecond: 3600\n")
+    checkout.expect(Found("SCH001", patch, "activeDeadlineSecond: ▸3600", JOB, "spec.activeDeadlineSecond"))
+
+
+def test_text_for_number(checkout: Checkout) -> None:
+    patch = checkout.patch(LLAMA, HEAD + "spec:\n  activeDeadlineSeconds: 1h\n")
+    checkout.expect(Found("SCH001", patch, "activeDeadlineSeconds: ▸1h", JOB, "spec.activeDeadlineSeconds"))
+
+
+def test_ranks_may_not_run_at_once(checkout: Checkout) -> None:
+    patch = checkout.patch(LLAMA, HEAD + "spec:\n  completionMode: NonIndexed\n")
+    checkout.expect(Found("RDV007", patch, "completionMode: ▸NonIndexed", JOB, "spec.completionMode"))
+
+
+def test_container_name_is_misspelt(checkout: Checkout) -> None:
+    lines = "spec:\n  template:\n    spec:\n      containers:\n      - name: trianer\n        workingDir: /work\n"
+    patch = checkout.patch(LLAMA, HEAD + lines)
+    checkout.expect(Found("CTR014", patch, "- name: ▸trianer", JOB, f"{POD}.containers[1].name"))
+
+
+def test_helper_image_by_tag(checkout: Checkout) -> None:
+    lines = "spec:\n  template:\n    spec:\n      initContainers:\n      - name: fetch\n        image: busybox:1.36\n"
+    patch = checkout.patch(LLAMA, HEAD + lines)
+    checkout.expect(Found("SEC002", patch, "image: ▸busybox", JOB, f"{POD}.initContainers[0].image"))
+
+
+def test_shared_memory_is_taken_away(checkout: Checkout) -> None:
+    lines = "spec:\n  template:\n    spec:\n      containers:\n      - name: trainer\n        volumeMounts:\n"
+    lines += "        - mountPath: /dev/shm\n          $patch: delete\n"
+    patch = checkout.patch(LLAMA, HEAD + lines)
+    [finding] = checkout.lint()[1]["findings"]
+    assert (finding["rule"], finding["object"]) == ("MEM001", JOB)
+    assert finding["file"] in (patch, "base/torchrun/job.yaml")
+
+
+def test_token_is_mounted(checkout: Checkout) -> None:
+    patch = checkout.patch(LLAMA, HEAD + "spec:\n  template:\n    spec:\n      automountServiceAccountToken: true\n")
+    checkout.expect(
+        Found("SEC003", patch, "automountServiceAccountToken: ▸true", JOB, f"{POD}.automountServiceAccountToken")
+    )
+
+
+def test_service_gets_an_address(checkout: Checkout) -> None:
+    patch = checkout.patch(LLAMA, "- op: replace\n  path: /spec/clusterIP\n  value: 10.1.2.3\n", "{kind: Service}")
+    checkout.expect(
+        Found("RDV004", patch, "value: ▸10.1.2.3", "Service/research/llama-8b-sft", "spec.clusterIP")
+    )
+
+
+def test_service_selects_by_a_label_that_no_pod_has(checkout: Checkout) -> None:
+    head = HEAD.replace("batch/v1", "v1").replace("Job\n", "Service\n")
+    patch = checkout.patch(LLAMA, head + "spec:\n  selector:\n    trainyard.dev/part: workers\n")
+    checkout.expect(
+        Found("RDV004", patch, "part: ▸workers", "Service/research/llama-8b-sft", "spec.selector[trainyard.dev/part]")
+    )
+
+
+def test_default_name_in_a_patch(checkout: Checkout) -> None:
+    lines = "spec:\n  template:\n    spec:\n      hostAliases:\n      - ip: 10.0.0.1\n        hostnames: [training-job]\n"
+    patch = checkout.patch(LLAMA, HEAD + lines)
+    checkout.expect(Found("CTR001", patch, "[▸training-job]", JOB, f"{POD}.hostAliases[0].hostnames[0]"))
+
+
+def test_config_map_of_the_job_is_not_there(checkout: Checkout) -> None:
+    path = "/spec/template/spec/containers/0/envFrom/-"
+    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{configMapRef: {{name: llama-8b-sft-extra}}}}\n", TARGET)
+    checkout.expect(Found("CTR015", patch, "name: ▸llama", JOB, f"{POD}.containers[0].envFrom[3].configMapRef.name"))
+
+
+def test_json_patch_takes_away_what_is_not_there(checkout: Checkout) -> None:
+    patch = checkout.patch(LLAMA, "- op: remove\n  path: /spec/activeDeadlineSeconds\n", TARGET)
+    checkout.expect(Found("INP001", patch, "- ▸op: remove"))
+
+
+def test_file_of_a_patch_does_not_exist(checkout: Checkout) -> None:
+    checkout.replace(f"{LLAMA}/kustomization.yaml", "transformers:\n", "- path: nodes.yaml\ntransformers:\n")
+    checkout.expect(Found("INP001", f"{LLAMA}/kustomization.yaml", "path: ▸nodes.yaml"))

@@ -1,0 +1,103 @@
+"""What base, wiring, schemas and clusters promise one another."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard.nodes import load_documents
+
+HOME = Path(__file__).resolve().parents[1]
+CHECKED_ONLY = {"cluster", "learningRateScaling.rule", "learningRateScaling.baseLearningRate", "learningRateScaling.baseBatch"}
+"""Fields of a TrainingJob that the linter reads and no object gets."""
+CHECKED_FACTS = {"transport", "nodes", "node.gpu", "storage.datasetClaims"}
+"""Facts of fabrics and clusters that the linter and people read and no object gets."""
+
+
+def document(path: str) -> Any:
+    [node] = load_documents((HOME / path).read_text(), path)
+    return node.plain()
+
+
+def schema(kind: str) -> Any:
+    return json.loads((HOME / "schemas" / "trainyard.dev" / f"{kind}_v1alpha1.json").read_text())
+
+
+def fields(properties: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, below in properties.items():
+        if below.get("type") == "object" and "properties" in below:
+            yield from fields(below["properties"], f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def wired() -> set[tuple[str, str]]:
+    """(kind, field path) of every source of the wiring."""
+    found = set()
+    for file in (HOME / "base" / "wiring").glob("*.yaml"):
+        for replacement in document(f"base/wiring/{file.name}").get("replacements", ()):
+            source = replacement["source"]
+            found.add((source["kind"], source["fieldPath"].removeprefix("spec.")))
+    return found
+
+
+@pytest.mark.parametrize(("kind", "checked"), [("TrainingJob", CHECKED_ONLY), ("Fabric", CHECKED_FACTS), ("Cluster", CHECKED_FACTS)])
+def test_every_field_of_a_fact_reaches_an_object_or_is_checked(kind: str, checked: set[str]) -> None:
+    spec = schema(kind.lower())["properties"]["spec"]["properties"]
+    sources = {path for source, path in wired() if source == kind}
+    reached = {field for field in fields(spec) if field in sources or field.split(".")[0] in sources}
+    assert set(fields(spec)) - reached <= checked
+    assert not reached & checked
+
+
+@pytest.mark.parametrize("base", ["base/torchrun"])
+def test_defaults_of_a_base_are_those_of_the_schema(base: str) -> None:
+    spec = document(f"{base}/training-job.yaml")["spec"]
+    properties = schema("trainingjob")["properties"]["spec"]["properties"]
+    for path in fields(properties):
+        at, declared = spec, properties
+        for step in path.split("."):
+            at = at.get(step) if isinstance(at, dict) else None
+            declared = declared[step] if "properties" not in declared else declared["properties"][step]
+        if "default" in declared:
+            assert at == declared["default"], path
+        elif at is not None:
+            assert path == "image" or isinstance(at, dict) or "default" in declared, f"{path} has a default that no schema tells"
+
+
+@pytest.mark.parametrize("cluster", sorted(folder.name for folder in (HOME / "clusters").iterdir()))
+def test_dataset_claims_of_a_cluster_are_in_the_namespace_of_every_team(cluster: str) -> None:
+    told = set(document(f"clusters/{cluster}/facts/cluster.yaml")["spec"]["storage"]["datasetClaims"])
+    teams = [folder for folder in (HOME / "clusters" / cluster / "platform").iterdir() if folder.is_dir()]
+    assert teams
+    for team in teams:
+        claims = [document(file.relative_to(HOME).as_posix()) for file in team.glob("persistent-volume-claim*.yaml")]
+        assert told == {claim["metadata"]["name"] for claim in claims}, team.name
+
+
+@pytest.mark.parametrize("job", sorted(path.parent.relative_to(HOME).as_posix() for path in HOME.glob("jobs/*/*/job.yaml")))
+def test_kustomizations_of_jobs_differ_in_their_first_lines_alone(job: str) -> None:
+    lines = (HOME / job / "kustomization.yaml").read_text().splitlines()
+    first = (HOME / "jobs/research/gpt2-124m/kustomization.yaml").read_text().splitlines()
+    differing = [index for index, (one, other) in enumerate(zip(lines, first, strict=True)) if one != other]
+    assert set(differing) <= {2, 4, 5}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "header"),
+    [
+        ("jobs/*/*/job.yaml", "trainingjob"),
+        ("base/*/training-job.yaml", "trainingjob"),
+        ("overlays/*/fabric.yaml", "fabric"),
+        ("clusters/*/facts/cluster.yaml", "cluster"),
+    ],
+)
+def test_editors_find_the_schema_of_each_fact(pattern: str, header: str) -> None:
+    files = list(HOME.glob(pattern))
+    assert files
+    for file in files:
+        first = file.read_text().splitlines()[0]
+        named = first.removeprefix("# yaml-language-server: $schema=")
+        assert (file.parent / named).resolve() == HOME / "schemas" / "trainyard.dev" / f"{header}_v1alpha1.json"

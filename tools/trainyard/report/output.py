@@ -1,0 +1,40 @@
+"""Reports in files."""
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from trainyard.errors import UsageError
+
+
+def write_file(file: Path, fill: Callable[[TextIO], None]) -> None:
+    """Write a file whole or not at all; what is no plain file, such as /dev/stderr or a pipe, as it comes.
+
+    UsageError where that is not possible: then an older file is as it was.
+    """
+    try:
+        real = Path(os.path.realpath(file))
+        if real.exists() and not stat.S_ISREG(real.stat().st_mode):
+            with open(file, "w", encoding="utf-8", errors="backslashreplace") as out:
+                fill(out)
+            return
+        _replace(real, fill)
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {(error.strerror or type(error).__name__).lower()}") from None
+
+
+def _replace(file: Path, fill: Callable[[TextIO], None]) -> None:
+    if file.exists() and not os.access(file, os.W_OK):
+        raise PermissionError(None, "the file is write-protected")
+    temporary = file.with_name(f".{file.name[:200]}.{os.getpid()}")
+    try:
+        with open(temporary, "x", encoding="utf-8", errors="backslashreplace") as out:
+            fill(out)
+        os.replace(temporary, file)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
