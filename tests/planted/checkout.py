@@ -61,10 +61,11 @@ class Checkout:
 
     def lint(self, *paths: str) -> tuple[int, dict[str, Any]]:
         """The exit code and the JSON document of the command line. Every finding counts, whatever its severity."""
-        out = io.StringIO()
+        out, errors = io.StringIO(), io.StringIO()
         options = ["--no-cache", "--format=json", "--level=info", "--fail-on=info"]
-        with contextlib.chdir(self.root), contextlib.redirect_stdout(out):
+        with contextlib.chdir(self.root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
             code = main([*options, *paths])
+        assert out.getvalue(), errors.getvalue()
         document: dict[str, Any] = json.loads(out.getvalue())
         return code, document
 
@@ -90,7 +91,9 @@ class Checkout:
     def _position(self, file: str, text: str) -> tuple[int, int]:
         whole = (self.root / file).read_text()
         before, _, after = text.partition(CARET)
-        assert whole.count(before + after) == 1, f"{before + after!r} stands {whole.count(before + after)} times in {file}"
+        assert whole.count(before + after) == 1, (
+            f"{before + after!r} stands {whole.count(before + after)} times in {file}"
+        )
         start = whole.index(before + after) + len(before)
         return whole.count("\n", 0, start) + 1, start - (whole.rfind("\n", 0, start) + 1) + 1
 

@@ -31,24 +31,32 @@ POD = "spec.template.spec"
             "Service/research/gpt2-124m",
             "spec.selector.app",
         ),
-        ("RDV004", "service.yaml", "clusterIP: None", 'clusterIP: ""', 'clusterIP: ▸""', "Service/research/gpt2-124m", "spec.clusterIP"),
+        (
+            "RDV004",
+            "service.yaml",
+            "clusterIP: None",
+            'clusterIP: ""',
+            'clusterIP: ▸""',
+            "Service/research/gpt2-124m",
+            "spec.clusterIP",
+        ),
         (
             "NET001",
             "network-policy-peers.yaml",
             "  egress:\n  - to:",
             "    ports:\n    - port: 29400\n  egress:\n  - to:",
-            "- port: ▸29400",
+            "▸ports:\n    - port",
             "NetworkPolicy/research/gpt2-124m-peers",
-            "spec.ingress[0].ports[0].port",
+            "spec.ingress[0].ports",
         ),
         (
             "STO002",
             "persistent-volume-claim.yaml",
             "accessModes: [ReadWriteMany]",
             "accessModes: [ReadWriteOnce]",
-            "[▸ReadWriteOnce]",
+            "▸accessModes:",
             "PersistentVolumeClaim/research/gpt2-124m-checkpoints",
-            "spec.accessModes[0]",
+            "spec.accessModes",
         ),
         (
             "RDV003",
@@ -60,18 +68,32 @@ POD = "spec.template.spec"
             f"{POD}.containers[0].env[PET_RDZV_ENDPOINT].value",
         ),
         (
-            "RDV010",
+            "RDV007",
             "job.yaml",
-            "value: $(JOB)\n",
-            "value: $(HOSTNAME)\n",
-            "value: ▸$(HOSTNAME)",
+            "completionMode: Indexed",
+            "completionMode: NonIndexed",
+            "completionMode: ▸NonIndexed",
             TITLE,
-            f"{POD}.containers[0].env[PET_RDZV_ID].value",
+            "spec.completionMode",
         ),
-        ("RDV007", "job.yaml", "completionMode: Indexed", "completionMode: NonIndexed", "completionMode: ▸NonIndexed", TITLE, "spec.completionMode"),
-        ("MEM001", "job.yaml", "mountPath: /dev/shm", "mountPath: /dev/shmem", "- name: ▸trainer\n", TITLE, f"{POD}.containers[0]"),
-        ("SCH001", "job.yaml", "  backoffLimit: 16", "  backofLimit: 16", "backofLimit: ▸16", TITLE, "spec.backofLimit"),
-        ("SCH001", "job.yaml", "restartPolicy: Never", "restartPolicy: never", "restartPolicy: ▸never", TITLE, f"{POD}.restartPolicy"),
+        (
+            "MEM001",
+            "job.yaml",
+            "mountPath: /dev/shm",
+            "mountPath: /dev/shmem",
+            "▸volumeMounts:",
+            TITLE,
+            f"{POD}.containers[0].volumeMounts",
+        ),
+        (
+            "SCH001",
+            "job.yaml",
+            "podReplacementPolicy:",
+            "podReplacementPolice:",
+            "podReplacementPolice: ▸Failed",
+            TITLE,
+            "spec.podReplacementPolice",
+        ),
         (
             "SEC003",
             "job.yaml",
@@ -94,12 +116,21 @@ POD = "spec.template.spec"
             "STO001",
             "job.yaml",
             "claimName: datasets",
-            "claimName: datasets\n      - name: more\n        persistentVolumeClaim:\n          claimName: more-datasets",
+            "claimName: datasets\n"
+            "      - name: more\n        persistentVolumeClaim:\n          claimName: more-datasets",
             "claimName: ▸more",
             TITLE,
             f"{POD}.volumes[2].persistentVolumeClaim.claimName",
         ),
-        ("STO004", "config-map-trainer.yaml", "DIR: /checkpoints", "DIR: /checkpoint", "DIR: ▸/checkpoint", "ConfigMap/research/gpt2-124m-trainer", "data.TRAINER_CHECKPOINT_DIR"),
+        (
+            "STO004",
+            "config-map-trainer.yaml",
+            "DIR: /checkpoints",
+            "DIR: /checkpoint",
+            "DIR: ▸/checkpoint",
+            "ConfigMap/research/gpt2-124m-trainer",
+            "data.TRAINER_CHECKPOINT_DIR",
+        ),
     ],
 )
 def test_one_line_of_the_base(
@@ -119,13 +150,21 @@ def test_ready_pods_alone_are_published(checkout: Checkout) -> None:
 def test_dns_is_closed(checkout: Checkout) -> None:
     checkout.replace(f"{BASE}/kustomization.yaml", "- network-policy-dns.yaml\n", "")
     [finding] = checkout.lint()[1]["findings"]
-    assert (finding["rule"], finding["file"], finding["jobs"]) == ("NET003", f"{BASE}/network-policy-deny.yaml", list(BOTH))
+    assert (finding["rule"], finding["file"], finding["jobs"]) == (
+        "NET003",
+        f"{BASE}/network-policy-deny.yaml",
+        list(BOTH),
+    )
 
 
 def test_peers_are_closed(checkout: Checkout) -> None:
     checkout.replace(f"{BASE}/kustomization.yaml", "- network-policy-peers.yaml\n", "")
     [finding] = checkout.lint()[1]["findings"]
-    assert (finding["rule"], finding["file"], finding["jobs"]) == ("NET001", f"{BASE}/network-policy-deny.yaml", list(BOTH))
+    assert (finding["rule"], finding["file"], finding["jobs"]) == (
+        "NET001",
+        f"{BASE}/network-policy-deny.yaml",
+        list(BOTH),
+    )
 
 
 def test_service_is_left_out(checkout: Checkout) -> None:

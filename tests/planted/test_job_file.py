@@ -19,12 +19,16 @@ def test_global_batch_is_not_the_product(checkout: Checkout) -> None:
 
 def test_learning_rate_does_not_follow_its_rule(checkout: Checkout) -> None:
     checkout.replace(LLAMA_JOB, "learningRate: 2e-5", "learningRate: 3e-5")
-    checkout.expect(Found("BAT002", LLAMA_JOB, "learningRate: ▸3e-5", "TrainingJob/research/llama-8b-sft", "spec.learningRate"))
+    checkout.expect(
+        Found("BAT002", LLAMA_JOB, "learningRate: ▸3e-5", "TrainingJob/research/llama-8b-sft", "spec.learningRate")
+    )
 
 
 def test_warm_up_is_longer_than_the_run(checkout: Checkout) -> None:
     checkout.replace(LLAMA_JOB, "warmupSteps: 60", "warmupSteps: 6000")
-    checkout.expect(Found("BAT005", LLAMA_JOB, "warmupSteps: ▸6000", "TrainingJob/research/llama-8b-sft", "spec.warmupSteps"))
+    checkout.expect(
+        Found("BAT005", LLAMA_JOB, "warmupSteps: ▸6000", "TrainingJob/research/llama-8b-sft", "spec.warmupSteps")
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,19 +66,37 @@ def test_name_is_not_that_of_the_folder(checkout: Checkout) -> None:
 
 def test_cluster_is_not_the_one_whose_facts_are_taken(checkout: Checkout) -> None:
     checkout.replace(LLAMA_JOB, "cluster: gpu-east", "cluster: lab-west")
-    checkout.expect(Found("CTR008", LLAMA_JOB, "cluster: ▸lab-west", "TrainingJob/research/llama-8b-sft", "spec.cluster"))
+    checkout.expect(
+        Found("CTR008", LLAMA_JOB, "cluster: ▸lab-west", "TrainingJob/research/llama-8b-sft", "spec.cluster")
+    )
 
 
 def test_more_ranks_than_gpus(checkout: Checkout) -> None:
     checkout.replace(GPT2_JOB, "gpusPerNode: 8", "gpusPerNode: 16")
     checkout.replace(GPT2_JOB, "global: 480", "global: 960")
-    checkout.expect(Found("RDV002", GPT2_JOB, "gpusPerNode: ▸16", "Job/research/gpt2-124m", f"{CONTAINER}.env[PET_NPROC_PER_NODE].value"))
+    checkout.expect(
+        Found(
+            "RDV002",
+            GPT2_JOB,
+            "gpusPerNode: ▸16",
+            "Job/research/gpt2-124m",
+            f"{CONTAINER}.env[PET_NPROC_PER_NODE].value",
+        )
+    )
 
 
 def test_fewer_ranks_than_gpus(checkout: Checkout) -> None:
     checkout.replace(GPT2_JOB, "gpusPerNode: 8", "gpusPerNode: 4")
     checkout.replace(GPT2_JOB, "global: 480", "global: 240")
-    checkout.expect(Found("RDV009", GPT2_JOB, "gpusPerNode: ▸4", "Job/research/gpt2-124m", f"{CONTAINER}.env[PET_NPROC_PER_NODE].value"))
+    checkout.expect(
+        Found(
+            "RDV009",
+            GPT2_JOB,
+            "gpusPerNode: ▸4",
+            "Job/research/gpt2-124m",
+            f"{CONTAINER}.env[PET_NPROC_PER_NODE].value",
+        )
+    )
 
 
 def test_more_nodes_than_the_cluster_has(checkout: Checkout) -> None:

@@ -46,7 +46,9 @@ def test_base_lies_outside_the_repository(checkout: Checkout) -> None:
 
 def test_facts_of_another_cluster(checkout: Checkout) -> None:
     checkout.replace(FILE, "clusters/gpu-east/facts", "clusters/lab-west/facts")
-    checkout.expect(Found("CTR008", f"{LLAMA}/job.yaml", "cluster: ▸gpu-east", "TrainingJob/research/llama-8b-sft", "spec.cluster"))
+    checkout.expect(
+        Found("CTR008", f"{LLAMA}/job.yaml", "cluster: ▸gpu-east", "TrainingJob/research/llama-8b-sft", "spec.cluster")
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,14 +62,16 @@ def test_facts_of_another_cluster(checkout: Checkout) -> None:
         (
             "GIT004",
             "DaemonSet/research/tuner",
-            "apiVersion: apps/v1\nkind: DaemonSet\nmetadata:\n  name: tuner\nspec:\n  selector: {matchLabels: {app: tuner}}\n"
+            "apiVersion: apps/v1\nkind: DaemonSet\nmetadata:\n  name: tuner\n"
+            "spec:\n  selector: {matchLabels: {app: tuner}}\n"
             "  template:\n    metadata: {labels: {app: tuner}}\n    spec:\n      automountServiceAccountToken: false\n"
             "      containers: [{name: tuner, image: 'tuner@sha256:" + 64 * "a" + "'}]\n",
         ),
         (
             "SEC001",
             "Secret/research/hub",
-            "apiVersion: v1\nkind: Secret\nmetadata:\n  name: hub\nstringData:\n  token: hf_abcdefghijklmnopqrstuvwxyzABCDEFGH\n",
+            "apiVersion: v1\nkind: Secret\nmetadata:\n  name: hub\n"
+            "stringData:\n  token: hf_abcdefghijklmnopqrstuvwxyzABCDEFGH\n",
         ),
     ],
 )

@@ -22,16 +22,14 @@ def test_word_for_number_by_json_patch(checkout: Checkout) -> None:
     path = "/spec/template/spec/containers/0/env/-"
     value = "{name: NCCL_IB_TIMEOUT, value: long}"
     patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {value}\n", TARGET)
-    checkout.expect(
-        Found("NCL001", patch, "value: ▸long", JOB, f"{POD}.containers[0].env[NCCL_IB_TIMEOUT].value")
-    )
+    checkout.expect(Found("NCL001", patch, "value: ▸long", JOB, f"{POD}.containers[0].env[NCCL_IB_TIMEOUT].value"))
 
 
 def test_variable_stands_twice(checkout: Checkout) -> None:
     path = "/spec/template/spec/containers/0/env/-"
-    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: PET_RDZV_BACKEND, value: static}}\n", TARGET)
+    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: PET_RDZV_ID, value: llama}}\n", TARGET)
     [finding] = checkout.expect(
-        Found("NCL015", patch, "value: ▸{name: PET", JOB, f"{POD}.containers[0].env[PET_RDZV_BACKEND]")
+        Found("NCL015", patch, "value: ▸{name: PET", JOB, f"{POD}.containers[0].env[PET_RDZV_ID]")
     )
     assert finding["related"][0]["file"] == "base/torchrun/job.yaml"
 
@@ -54,7 +52,7 @@ def test_ranks_may_not_run_at_once(checkout: Checkout) -> None:
 def test_container_name_is_misspelt(checkout: Checkout) -> None:
     lines = "spec:\n  template:\n    spec:\n      containers:\n      - name: trianer\n        workingDir: /work\n"
     patch = checkout.patch(LLAMA, HEAD + lines)
-    checkout.expect(Found("CTR014", patch, "- name: ▸trianer", JOB, f"{POD}.containers[1].name"))
+    checkout.expect(Found("CTR014", patch, "- name: ▸trianer", JOB, f"{POD}.containers[0].name"))
 
 
 def test_helper_image_by_tag(checkout: Checkout) -> None:
@@ -81,9 +79,7 @@ def test_token_is_mounted(checkout: Checkout) -> None:
 
 def test_service_gets_an_address(checkout: Checkout) -> None:
     patch = checkout.patch(LLAMA, "- op: replace\n  path: /spec/clusterIP\n  value: 10.1.2.3\n", "{kind: Service}")
-    checkout.expect(
-        Found("RDV004", patch, "value: ▸10.1.2.3", "Service/research/llama-8b-sft", "spec.clusterIP")
-    )
+    checkout.expect(Found("RDV004", patch, "value: ▸10.1.2.3", "Service/research/llama-8b-sft", "spec.clusterIP"))
 
 
 def test_service_selects_by_a_label_that_no_pod_has(checkout: Checkout) -> None:
@@ -95,20 +91,24 @@ def test_service_selects_by_a_label_that_no_pod_has(checkout: Checkout) -> None:
 
 
 def test_default_name_in_a_patch(checkout: Checkout) -> None:
-    lines = "spec:\n  template:\n    spec:\n      hostAliases:\n      - ip: 10.0.0.1\n        hostnames: [training-job]\n"
+    lines = (
+        "spec:\n  template:\n    spec:\n      hostAliases:\n      - ip: 10.0.0.1\n        hostnames: [training-job]\n"
+    )
     patch = checkout.patch(LLAMA, HEAD + lines)
     checkout.expect(Found("CTR001", patch, "[▸training-job]", JOB, f"{POD}.hostAliases[0].hostnames[0]"))
 
 
 def test_config_map_of_the_job_is_not_there(checkout: Checkout) -> None:
     path = "/spec/template/spec/containers/0/envFrom/-"
-    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{configMapRef: {{name: llama-8b-sft-extra}}}}\n", TARGET)
+    patch = checkout.patch(
+        LLAMA, f"- op: add\n  path: {path}\n  value: {{configMapRef: {{name: llama-8b-sft-extra}}}}\n", TARGET
+    )
     checkout.expect(Found("CTR015", patch, "name: ▸llama", JOB, f"{POD}.containers[0].envFrom[3].configMapRef.name"))
 
 
 def test_json_patch_takes_away_what_is_not_there(checkout: Checkout) -> None:
     patch = checkout.patch(LLAMA, "- op: remove\n  path: /spec/activeDeadlineSeconds\n", TARGET)
-    checkout.expect(Found("INP001", patch, "- ▸op: remove"))
+    checkout.expect(Found("INP001", patch, "▸- op: remove"))
 
 
 def test_file_of_a_patch_does_not_exist(checkout: Checkout) -> None:

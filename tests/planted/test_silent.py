@@ -5,6 +5,7 @@ import pytest
 from tests.planted.checkout import BOTH, GPT2, LLAMA, Checkout, Found
 from tests.planted.test_patches import HEAD, JOB, POD, TARGET
 
+CONTAINER = "spec:\n  template:\n    spec:\n      containers:\n      - name: trainer\n"
 GPT2_JOB = "Job/research/gpt2-124m"
 WIRING = "base/wiring/job.yaml"
 KUSTOMIZATION = f"{LLAMA}/kustomization.yaml"
@@ -15,31 +16,60 @@ class TestSurvivingDefaultName:
 
     def test_subdomain_is_not_wired(self, checkout: Checkout) -> None:
         checkout.replace(WIRING, "    - spec.template.spec.subdomain\n", "")
-        checkout.expect(Found("CTR001", "base/torchrun/job.yaml", "subdomain: ▸training-job", GPT2_JOB, f"{POD}.subdomain"))
+        checkout.expect(
+            Found("CTR001", "base/torchrun/job.yaml", "subdomain: ▸training-job", GPT2_JOB, f"{POD}.subdomain")
+        )
 
-    def test_config_map_reference_is_not_wired(self, checkout: Checkout) -> None:
-        block = "  - select:\n      kind: Job\n    fieldPaths:\n"
-        block += "    - spec.template.spec.containers.[name=trainer].envFrom.1.configMapRef.name\n"
-        checkout.replace(WIRING, block + '    options:\n      delimiter: "-nccl"\n      index: 0\n', "")
-        path = f"{POD}.containers[0].envFrom[1].configMapRef.name"
-        checkout.expect(Found("CTR001", "base/torchrun/job.yaml", "name: ▸training-job-nccl", GPT2_JOB, path))
+    def test_name_that_the_endpoint_is_made_from_is_not_wired(self, checkout: Checkout) -> None:
+        checkout.replace(WIRING, "    - spec.template.spec.containers.[name=trainer].env.[name=JOB].value\n", "")
+        path = f"{POD}.containers[0].env[JOB].value"
+        checkout.expect(
+            Found("CTR001", "base/torchrun/job.yaml", "- name: JOB\n          value: ▸training-job", GPT2_JOB, path)
+        )
+
+    def test_label_that_a_policy_selects_by_is_not_wired(self, checkout: Checkout) -> None:
+        field = "    - spec.egress.0.to.0.podSelector.matchLabels.[trainyard.dev/job]\n"
+        checkout.replace("base/wiring/network-policy.yaml", field, "")
+        text = "egress:\n  - to:\n    - podSelector:\n        matchLabels:\n          trainyard.dev/job: ▸training-job"
+        path = "spec.egress[0].to[0].podSelector.matchLabels[trainyard.dev/job]"
+        checkout.expect(
+            Found(
+                "CTR001",
+                "base/torchrun/network-policy-peers.yaml",
+                text,
+                "NetworkPolicy/research/gpt2-124m-peers",
+                path,
+            )
+        )
 
     def test_config_map_is_not_renamed(self, checkout: Checkout) -> None:
-        block = "  - select:\n      kind: ConfigMap\n      name: training-job-nccl\n    fieldPaths:\n    - metadata.name\n"
-        checkout.replace("base/wiring/config-map.yaml", block + '    options:\n      delimiter: "-nccl"\n      index: 0\n', "")
+        block = (
+            "  - select:\n      kind: ConfigMap\n      name: training-job-nccl\n    fieldPaths:\n    - metadata.name\n"
+        )
+        checkout.replace(
+            "base/wiring/config-map.yaml", block + '    options:\n      delimiter: "-nccl"\n      index: 0\n', ""
+        )
         title = "ConfigMap/research/training-job-nccl"
-        checkout.expect(Found("CTR001", "base/torchrun/config-map-nccl.yaml", "name: ▸training-job-nccl", title, "metadata.name"))
+        checkout.expect(
+            Found("CTR001", "base/torchrun/config-map-nccl.yaml", "name: ▸training-job-nccl", title, "metadata.name")
+        )
 
 
 class TestWiredTargetUnequalToSource:
     def test_two_replacements_write_one_field(self, checkout: Checkout) -> None:
         checkout.replace(
             WIRING,
-            "    fieldPath: spec.backoffLimit\n  targets:\n  - select:\n      kind: Job\n    fieldPaths:\n    - spec.backoffLimit\n",
-            "    fieldPath: spec.backoffLimit\n  targets:\n  - select:\n      kind: Job\n    fieldPaths:\n    - spec.backoffLimit\n    - spec.completions\n",
+            "    fieldPaths:\n    - spec.backoffLimit\n",
+            "    fieldPaths:\n    - spec.backoffLimit\n    - spec.completions\n",
         )
         checkout.expect(
-            Found("CTR002", WIRING, "▸source:\n    kind: TrainingJob\n    fieldPath: spec.nodes\n", GPT2_JOB, "spec.completions")
+            Found(
+                "CTR002",
+                WIRING,
+                "▸source:\n    kind: TrainingJob\n    fieldPath: spec.nodes\n",
+                GPT2_JOB,
+                "spec.completions",
+            )
         )
 
 
@@ -54,24 +84,25 @@ class TestOverwrittenPatch:
         checkout.expect(Found("CTR003", patch, "value: ▸peers", JOB, f"{POD}.subdomain"))
 
     def test_image_by_patch(self, checkout: Checkout) -> None:
-        lines = "spec:\n  template:\n    spec:\n      containers:\n      - name: trainer\n        image: registry.example.com/llama:v2\n"
-        patch = checkout.patch(LLAMA, HEAD + lines)
+        patch = checkout.patch(LLAMA, HEAD + CONTAINER + "        image: registry.example.com/llama:v2\n")
         checkout.expect(Found("CTR003", patch, "image: ▸registry", JOB, f"{POD}.containers[0].image"))
 
     def test_resources_under_a_wired_map(self, checkout: Checkout) -> None:
-        lines = "spec:\n  template:\n    spec:\n      containers:\n      - name: trainer\n        resources:\n          limits:\n            memory: 64Gi\n"
-        patch = checkout.patch(LLAMA, HEAD + lines)
+        lines = "        resources:\n          limits:\n            memory: 64Gi\n"
+        patch = checkout.patch(LLAMA, HEAD + CONTAINER + lines)
         checkout.expect(Found("CTR003", patch, "memory: ▸64Gi", JOB, f"{POD}.containers[0].resources.limits.memory"))
 
     def test_nccl_settings_under_a_wired_map(self, checkout: Checkout) -> None:
         patch = checkout.patch(
             LLAMA, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: training-job-nccl\ndata:\n  NCCL_DEBUG: INFO\n"
         )
-        checkout.expect(Found("CTR003", patch, "NCCL_DEBUG: ▸INFO", "ConfigMap/research/llama-8b-sft-nccl", "data.NCCL_DEBUG"))
+        checkout.expect(
+            Found("CTR003", patch, "NCCL_DEBUG: ▸INFO", "ConfigMap/research/llama-8b-sft-nccl", "data.NCCL_DEBUG")
+        )
 
     def test_image_by_transformer(self, checkout: Checkout) -> None:
         checkout.replace(KUSTOMIZATION, "transformers:\n", "images:\n- name: trainer\n  newTag: v2\ntransformers:\n")
-        checkout.expect(Found("CTR003", KUSTOMIZATION, "newTag: ▸v2", JOB, f"{POD}.containers[0].image"))
+        checkout.expect(Found("CTR003", KUSTOMIZATION, "newTag: ▸v2"))
 
 
 class TestMapIntoText:
@@ -156,7 +187,9 @@ class TestPatchThatHitsNothing:
 
 class TestFactsMissingOrDoubled:
     def test_no_cluster(self, checkout: Checkout) -> None:
-        checkout.replace(KUSTOMIZATION, "- ../../../clusters/gpu-east/facts # where it runs, and so on what fabric\n", "")
+        checkout.replace(
+            KUSTOMIZATION, "- ../../../clusters/gpu-east/facts # where it runs, and so on what fabric\n", ""
+        )
         checkout.expect(Found("CTR006", KUSTOMIZATION, "▸resources:"))
 
     def test_two_clusters(self, checkout: Checkout) -> None:

@@ -12,7 +12,9 @@ def test_source_field_is_missing(checkout: Checkout) -> None:
 
 
 def test_source_kind_is_missing(checkout: Checkout) -> None:
-    checkout.replace(WIRING, "kind: TrainingJob\n    fieldPath: spec.nodes\n", "kind: Trainingjob\n    fieldPath: spec.nodes\n")
+    checkout.replace(
+        WIRING, "kind: TrainingJob\n    fieldPath: spec.nodes\n", "kind: Trainingjob\n    fieldPath: spec.nodes\n"
+    )
     checkout.expect(Found("CTR007", WIRING, SOURCE.format(kind="Trainingjob", path="spec.nodes")))
 
 
@@ -43,7 +45,9 @@ def test_file_of_the_wiring_is_left_out(checkout: Checkout) -> None:
     checkout.replace("base/wiring/kustomization.yaml", "- service.yaml\n", "")
     code, document = checkout.lint()
     assert code == 1
-    assert {(finding["rule"], finding["file"]) for finding in document["findings"]} == {("CTR001", "base/torchrun/service.yaml")}
+    assert {(finding["rule"], finding["file"]) for finding in document["findings"]} == {
+        ("CTR001", "base/torchrun/service.yaml")
+    }
 
 
 def test_facts_are_not_deleted(checkout: Checkout) -> None:

@@ -32,7 +32,6 @@ NO_RDMA = """
 kind: Job
 spec: {template: {spec: {%scontainers: [{name: trainer, %sresources: {$replace: {limits: {nvidia.com/gpu: 8%s}}}}]}}}
 """
-RESOURCES = "Job/llama-sft spec.template.spec.containers[0].resources"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,7 @@ def test_the_level_may_come_from_a_config_map_that_is_not_rendered() -> None:
 def test_infiniband_settings_without_a_device_are_told_once() -> None:
     rank_settings = NO_RDMA % ("", "env: [{name: NCCL_IB_GID_INDEX, value: '3'}], ", "")
     assert judge_good_job_with("NCL004", rank_settings) == [
-        f"warning: NCCL_IB_HCA is mlx5, but no pod requests an RDMA device @ {RESOURCES}"
+        "warning: NCCL_IB_HCA is mlx5, but no pod requests an RDMA device @ ConfigMap/llama-sft-nccl data.NCCL_IB_HCA"
     ]
 
 

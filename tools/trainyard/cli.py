@@ -45,18 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run lint-jobs. Returns its exit code; prints one line, never a traceback, for what users can mend."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _command(arguments)
-        _flush()
-        return code
+        return _command(arguments)
     except UsageError as error:
         _complain(_one_line(error))
         return EXIT_BAD_INPUT
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         _complain("interrupted")
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        _close_output()
-        return EXIT_CLEAN
+        return stopped.args[0] if stopped.args else EXIT_INTERRUPTED
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
@@ -68,13 +63,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: Sequence[str]) -> int:
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout.reconfigure(errors="backslashreplace", line_buffering=False, write_through=False)
     if arguments[:1] == ["explain"]:
-        return _explain(arguments[1:])
+        return _print(_explain(arguments[1:]))
     if arguments[:1] == ["rules"]:
-        return _rules(arguments[1:])
-    return _lint(_parser().parse_args(arguments))
+        return _print(_rules(arguments[1:]))
+    options = _parser().parse_args(arguments)
+    return _print(_parser().format_help()) if options.help else _lint(options)
+
+
+def _print(text: str) -> int:
+    try:
+        print(text.rstrip("\n"), flush=True)
+    except OSError as error:
+        _end_output(error)
+    return EXIT_CLEAN
 
 
 class _Parser(argparse.ArgumentParser):
@@ -91,7 +97,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", action="store_true", help="show this text")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="job folder, kustomization, manifest or `-`; default jobs/")
     parser.add_argument("--changed", metavar="BASE", help="only what differs from this git revision, or in a range A..B")
     parser.add_argument(
@@ -140,7 +148,7 @@ def _lint(options: argparse.Namespace) -> int:
         use_cache=not options.no_cache,
         workers=options.workers,
         progress=_progress if sys.stderr.isatty() else None,
-        stdin=sys.stdin.buffer.read(FILE_BYTES + 1) if STDIN in options.paths else b"",
+        stdin=sys.stdin.buffer.read(FILE_BYTES + 1) if sys.stdin and STDIN in options.paths else b"",
     )
     level, fail_on = Severity[options.level.upper()], Severity[options.fail_on.upper()]
     shown = min(level, fail_on)
@@ -197,24 +205,16 @@ def _write(report: "Report", outputs: Sequence[tuple[str, str]], color: str) -> 
         try:
             colored, width = wants_color(color, sys.stdout), columns(sys.stdout)
             write(report, name, sys.stdout, color=colored, width=width, rules=rules)
-        except BrokenPipeError:
-            _close_output()
-    _flush()
+            sys.stdout.flush()
+        except OSError as error:
+            _end_output(error)
 
 
-def _flush() -> None:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _close_output()
-    except OSError as error:
-        _close_output()
-        raise UsageError(f"cannot write to standard output: {_os_words(error)}") from None
-
-
-def _close_output() -> None:
-    """Let what is left to print go nowhere."""
+def _end_output(error: OSError) -> None:
+    """Let what is left to print go nowhere. UsageError where that is not because the reader has left."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        raise UsageError(f"cannot write to standard output: {_os_words(error)}")
 
 
 def _progress(text: str) -> None:
@@ -223,7 +223,7 @@ def _progress(text: str) -> None:
     sys.stderr.flush()
 
 
-def _explain(arguments: Sequence[str]) -> int:
+def _explain(arguments: Sequence[str]) -> str:
     from trainyard.pages import page
     from trainyard.rules import all_rules
 
@@ -233,8 +233,7 @@ def _explain(arguments: Sequence[str]) -> int:
     rules = all_rules()
     for rule in rules.values():
         if wanted.upper() == rule.id or wanted.lower() == rule.name:
-            print(page(rule))
-            return EXIT_CLEAN
+            return page(rule)
     import difflib
 
     near = difflib.get_close_matches(wanted.upper(), rules, 1) or difflib.get_close_matches(
@@ -243,14 +242,14 @@ def _explain(arguments: Sequence[str]) -> int:
     raise UsageError(f"no rule is called {wanted!r}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
-def _rules(arguments: Sequence[str]) -> int:
+def _rules(arguments: Sequence[str]) -> str:
     from trainyard.pages import first_line
     from trainyard.rules import all_rules
 
     _Parser(prog="lint-jobs rules", description="List every rule.").parse_args(arguments)
-    for rule in all_rules().values():
-        print(f"{rule.id}  {rule.severity.label:<7}  {rule.name:<28}  {first_line(rule)}")
-    return EXIT_CLEAN
+    rules = all_rules().values()
+    wide = max(len(rule.name) for rule in rules)
+    return "\n".join(f"{rule.id}  {rule.severity.label:<7}  {rule.name:<{wide}}  {first_line(rule)}" for rule in rules)
 
 
 def _complain(text: str) -> None:

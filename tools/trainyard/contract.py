@@ -16,8 +16,8 @@ DIFFERS = declare(
     Severity.ERROR,
     """A field that the wiring fills ends up with another value than its source.
 
-    Something later wrote it again: a second replacement, or a transformer. The number in job.yaml or in the facts is then
-    not the number that runs, and nobody sees it.
+    Something later wrote it again: a second replacement, or a transformer. The number in job.yaml or in the facts is
+    then not the number that runs, and nobody sees it.
 
     Bad:
         # base/wiring/job.yaml
@@ -112,8 +112,8 @@ BROKEN = declare(
     Severity.ERROR,
     """A replacement of the wiring has no field to read from, or none to write to, or no delimiter to go by.
 
-    kustomize stops there and names neither the file nor the line. A delimiter that the target lacks does not stop it: the
-    whole text is replaced then, and not the part before it.
+    kustomize stops there and names neither the file nor the line. A delimiter that the target lacks does not stop it:
+    the whole text is replaced then, and not the part before it.
 
     Bad:
         # base/wiring/job.yaml
@@ -128,6 +128,7 @@ BROKEN = declare(
     Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/replacements/
     """,
 )
+
 
 def broken_wires(job: str, replayed: Replay) -> list[Finding]:
     """What the wiring would stop at, said before kustomize says it worse."""
@@ -146,10 +147,7 @@ def after_rendering(job: str, replayed: Replay, objects: Sequence[Object]) -> li
 def vanished(unit: str, replayed: Replay) -> list[Finding]:
     """What patches took away without a word, in whatever folder."""
     return [
-        finding
-        for patch in replayed.patches
-        for loss in patch.losses
-        if (finding := _vanished(unit, loss)) is not None
+        finding for patch in replayed.patches for loss in patch.losses if (finding := _vanished(unit, loss)) is not None
     ]
 
 
@@ -161,7 +159,7 @@ def images_without_effect(job: str, images: Sequence[Node], objects: Sequence[Ob
             node = entry.at((key,))
             if node is None or f"{before}{node.value}" in there:
                 continue
-            message = f"images sets {key} to {node.value!r}, but no container that comes out has it"
+            message = f"images sets {key} to {_said(node.value)}, but no container that comes out has it"
             place = Place("", "", node.mark, "no effect")
             help = "set spec.image in job.yaml instead: the wiring writes it over what images did"
             yield _finding(OVERWRITTEN, job, message, place, (), help)
@@ -179,9 +177,13 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     marks = {mark for cause in causes for mark in _marks(cause)}
     fields = {(cause.place.object, cause.place.path) for cause in causes if cause.place.path}
 
+    misnamed = any(cause.rule == "CTR001" for cause in causes)
+
     def follows(finding: Finding) -> bool:
         if finding.rule in _CAUSES or finding.input_error:
             return False
+        if misnamed and finding.rule in _BY_NAME:
+            return True
         if not marks.isdisjoint(_marks(finding)):
             return True
         places = (finding.place, *finding.related)
@@ -191,6 +193,8 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
 
 
 _CAUSES = ("CTR001", "CTR002", "CTR004", "CTR005", "CTR007")
+_BY_NAME = ("CTR015", "NET001", "NET002", "NET003", "RDV003", "RDV004", "RDV005", "RDV006", "STO001")
+"""What rules say where a name leads nowhere. While a default name survives, that is why."""
 
 
 def _marks(finding: Finding) -> set[Position]:
@@ -215,7 +219,9 @@ def _images(tree: Any) -> Iterator[str]:
 
 def _broken(job: str, wire: Wire) -> Finding | None:
     if wire.problem == "map into text" and wire.source and wire.target:
-        message = f"{_name(wire.source.path)} is a map or a list, and {_name(wire.target.path)} holds text: it becomes empty"
+        message = (
+            f"{_name(wire.source.path)} is a map or a list, and {_name(wire.target.path)} holds text: it becomes empty"
+        )
         place = Place(_title(wire.target.object), _name(wire.target.path), wire.replacement, "this replacement")
         source = Place(_title(wire.source.object), _name(wire.source.path), wire.source.mark, "what it copies")
         return _finding(MAP_INTO_TEXT, job, message, place, (source,), "name the one field of it that is meant")
@@ -228,7 +234,9 @@ def _broken(job: str, wire: Wire) -> Finding | None:
         "no target field": "no field {} in its target",
     }[wire.problem].format(wire.path or "a value")
     place = Place("", "", wire.replacement)
-    return _finding(BROKEN, job, f"this replacement finds {what}", place, (), "correct its select, fieldPath or fieldPaths")
+    return _finding(
+        BROKEN, job, f"this replacement finds {what}", place, (), "correct its select, fieldPath or fieldPaths"
+    )
 
 
 def _differs(job: str, wire: Wire, replayed: Replay, rendered: Mapping[ObjectId, Object]) -> Finding | None:
@@ -249,7 +257,8 @@ def _differs(job: str, wire: Wire, replayed: Replay, rendered: Mapping[ObjectId,
     if last is None:
         return None
     path = format_path(target.data, wire.target.path)
-    message = f"{_name(wire.source.path)} is {wire.source.value!r}, but {path}, which is wired to it, ends as {ends!r}"
+    source = f"{_name(wire.source.path)} is {_said(wire.source.value)}"
+    message = f"{source}, but {path}, which is wired to it, ends as {_said(ends)}"
     place = Place(target.title, path, wire.replacement, "wired here")
     related = (
         Place(_title(wire.source.object), _name(wire.source.path), wire.source.mark, "the source"),
@@ -273,7 +282,9 @@ def _overwritten(job: str, write: Write, replayed: Replay, rendered: Mapping[Obj
     target = rendered.get(write.object)
     if target is None or not write.overwritten:
         return None
-    wire = next((w for w in replayed.wires if w.target and w.target.object == write.object and _covers(w, write.path)), None)
+    wire = next(
+        (w for w in replayed.wires if w.target and w.target.object == write.object and _covers(w, write.path)), None
+    )
     if wire is None or wire.source is None:
         return None
     try:
@@ -283,7 +294,8 @@ def _overwritten(job: str, write: Write, replayed: Replay, rendered: Mapping[Obj
     if ends == write.value:
         return None
     path = format_path(target.data, write.path)
-    message = f"the patch sets {path} to {write.value!r}, but the wiring writes {ends!r} over it"
+    over = "takes it out" if ends is None else f"writes {_said(ends)} over it"
+    message = f"the patch sets {path} to {_said(write.value)}, but the wiring {over}"
     place = Place(target.title, path, write.mark, "no effect")
     source = Place(_title(wire.source.object), _name(wire.source.path), wire.source.mark, "what counts")
     help = f"set {_name(wire.source.path)} of {wire.source.object.kind} instead"
@@ -296,7 +308,9 @@ def _vanished(job: str, loss: Loss) -> Finding | None:
         return None
     path = _name(loss.path)
     named = f" of container {loss.name}" if loss.name else ""
-    message = f"the patch replaces the whole list of containers of a {loss.object.kind}: {', '.join(gone)}{named} vanish"
+    message = (
+        f"the patch replaces the whole list of containers of a {loss.object.kind}: {', '.join(gone)}{named} vanish"
+    )
     place = Place(_title(loss.object), path, loss.mark, "lists of custom resources are replaced, not merged")
     return _finding(VANISHED, job, message, place, (), "use a JSON patch, or repeat the container whole")
 
@@ -311,6 +325,13 @@ def _within(written: Any, ends: Any) -> bool:
     if isinstance(written, dict) and isinstance(ends, dict):
         return all(key in ends and _within(value, ends[key]) for key, value in written.items())
     return bool(written == ends)
+
+
+def _said(value: Any) -> str:
+    """A value as YAML and JSON write it."""
+    import json
+
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _title(object: ObjectId) -> str:

@@ -17,8 +17,8 @@ NOT_ONE = declare(
     Severity.ERROR,
     """A job has not exactly one TrainingJob, one Fabric and one Cluster.
 
-    The wiring fills the job's objects from these three. Without one there is nothing to fill them from; of two, kustomize
-    cannot choose.
+    The wiring fills the job's objects from these three. Without one there is nothing to fill them from; of two,
+    kustomize cannot choose.
 
     Bad:
         # kustomization.yaml
@@ -112,8 +112,8 @@ TEAM = declare(
     Severity.ERROR,
     """The namespace of a job is not the team that its folder belongs to.
 
-    The folder is jobs/<team>/<job>, and the team is the namespace: who may change the folder may use that namespace, its
-    quota and its secrets, and no other.
+    The folder is jobs/<team>/<job>, and the team is the namespace: who may change the folder may use that namespace,
+    its quota and its secrets, and no other.
 
     Bad:
         # jobs/research/llama-8b-sft/kustomization.yaml
@@ -142,7 +142,7 @@ def assembly(job: str, kustomization: Kustomization, replayed: Replay) -> list[F
     found = [*_not_one(job, replayed, top), *_team_differs(job, kustomization, top)]
     if any(finding.rule == NOT_ONE.id for finding in found):
         return found
-    return found + [*_unwired(job, replayed, top), *_unused(job, replayed, top), *_misnamed(job, replayed)]
+    return [*found, *_unwired(job, replayed, top), *_unused(job, replayed, top), *_misnamed(job, replayed)]
 
 
 def _not_one(job: str, replayed: Replay, resources: Position) -> Iterator[Finding]:
@@ -159,7 +159,9 @@ def _not_one(job: str, replayed: Replay, resources: Position) -> Iterator[Findin
         counts = _and([f"{len(marks[kind])} of kind {kind}" for kind in several])
         message = f"a job needs one {_and(several)}, but its resources bring {counts}"
         related = tuple(Place(kind, "", mark, "one of them") for kind in several for mark in marks[kind])
-        yield _finding(NOT_ONE, job, message, place, related, "name one base and the facts of one cluster under resources")
+        yield _finding(
+            NOT_ONE, job, message, place, related, "name one base and the facts of one cluster under resources"
+        )
 
 
 def _unwired(job: str, replayed: Replay, resources: Position) -> Iterator[Finding]:

@@ -338,7 +338,8 @@ class _Walk:
         if self.sources.is_folder(target):
             raise _wrong(f"{path} is a folder, not a file", entry)
         if not self.sources.is_file(target):
-            raise _wrong(f"{path} names a file that does not exist", entry)
+            what = "what is not a plain file" if self.sources.exists(target) else "a file that does not exist"
+            raise _wrong(f"{path} names {what}", entry)
         if loaded.folder != "." and not target.startswith(loaded.folder + "/"):
             raise _wrong(f"{path} is not below {loaded.folder}; kustomize reads files only from there", entry)
         self.files.add(target)

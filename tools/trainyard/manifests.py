@@ -23,7 +23,8 @@ class ManifestOrigin:
         for length in range(len(path), 0, -1):
             node = root.at(path[:length])
             if node is not None:
-                return node.mark if length == len(path) else node.key_mark or node.mark
+                whole = length == len(path) and not isinstance(node.value, dict | list)
+                return node.mark if whole else node.key_mark or node.mark
         return root.mark
 
 

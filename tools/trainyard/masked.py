@@ -37,7 +37,7 @@ class MaskedLines:
             return None
         line = lines[number - 1]
         start = self._masked_from(file).get(number)
-        return line if start is None else _cut(line, start)
+        return without_tokens(line if start is None else _cut(line, start))
 
     def _masked_from(self, file: str) -> dict[int, int]:
         """For each line that holds a secret, or a part of one, how many of its characters may be shown."""
@@ -55,18 +55,30 @@ class MaskedLines:
 
 
 def without(finding: Finding, secrets: Iterable[str]) -> Finding:
-    """A finding that quotes none of the secrets."""
-    for secret in secrets:
-        if len(secret) >= _SHORTEST and secret in repr(finding):
-            shown = secret[:SHOWN] + _CUT
-            finding = replace(
-                finding,
-                message=finding.message.replace(secret, shown),
-                help=finding.help.replace(secret, shown),
-                place=replace(finding.place, label=finding.place.label.replace(secret, shown)),
-                related=tuple(replace(place, label=place.label.replace(secret, shown)) for place in finding.related),
-            )
-    return finding
+    """A finding that quotes none of the secrets, and nothing that looks like one."""
+
+    def clean(text: str) -> str:
+        for secret in secrets:
+            if len(secret) >= _SHORTEST:
+                text = text.replace(secret, secret[:SHOWN] + _CUT)
+        return without_tokens(text)
+
+    return replace(
+        finding,
+        message=clean(finding.message),
+        help=clean(finding.help),
+        place=replace(finding.place, label=clean(finding.place.label)),
+        related=tuple(replace(place, label=clean(place.label)) for place in finding.related),
+    )
+
+
+def without_tokens(text: str) -> str:
+    """A text in which everything that looks like a token of a known kind is cut."""
+    from trainyard.rules.secrets import known_secrets
+
+    for secret in known_secrets(text):
+        text = text.replace(secret, secret[:SHOWN] + _CUT)
+    return text
 
 
 def _cut(line: str, start: int) -> str:

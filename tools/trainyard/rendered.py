@@ -31,7 +31,8 @@ class RenderedOrigin:
         for length in range(len(path), -1, -1):
             node = fact.at(path[:length])
             if node is not None:
-                return node.mark if length == len(path) else node.key_mark or node.mark
+                whole = length == len(path) and not isinstance(node.value, dict | list)
+                return node.mark if whole else node.key_mark or node.mark
         return None
 
 
@@ -70,8 +71,7 @@ class Prepared:
             if patch.matched == 0:
                 raise _hits_nothing(patch)
         if is_job:
-            self.findings += broken_wires(folder, self.replayed)
-            self.findings += self._facts()
+            self.findings += self._facts() or broken_wires(folder, self.replayed)
 
     def _job_file(self, file: str) -> list[Finding]:
         documents = self.sources.documents(file)

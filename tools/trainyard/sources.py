@@ -71,6 +71,10 @@ class Sources:
         """True where a file of that name exists inside the root."""
         return os.path.isfile(os.path.join(self.root, file))
 
+    def exists(self, path: str) -> bool:
+        """True where there is anything of that name."""
+        return os.path.exists(os.path.join(self.root, path))
+
     def is_folder(self, folder: str) -> bool:
         """True where a folder of that name exists."""
         return os.path.isdir(os.path.join(self.root, folder))

@@ -51,6 +51,8 @@ class Violation:
     help: str = ""
     at_key: bool = False
     """True where the field itself may not be there, whatever its value."""
+    needed: str = ""
+    """The field that is missing at `path`, or that a misspelt one at `path` was meant to be."""
 
 
 def violations(validator: Any, schema: dict[str, Any], document: Any) -> list[Violation]:
@@ -60,6 +62,8 @@ def violations(validator: Any, schema: dict[str, Any], document: Any) -> list[Vi
     for error in validator.iter_errors(document):
         if tuple(error.instance_path) not in no_numbers:
             found.update(_explain(error, schema))
+    misspelt = {(violation.path[:-1], violation.needed) for violation in found if violation.at_key and violation.needed}
+    found = {v for v in found if v.at_key or (v.path, v.needed) not in misspelt}
     return sorted(found, key=lambda v: ([(isinstance(step, str), step) for step in v.path], v.message))
 
 
@@ -127,7 +131,8 @@ def _explain(error: Any, schema: dict[str, Any]) -> Iterator[Violation]:
         words = _words(cause, _schema_of(schema, cause.schema_path), cause.instance)
         yield Violation((*path, cause.instance), f"field name {_quote(cause.instance)}: {words}", at_key=True)
     elif keyword == "required":
-        yield Violation(path, f"missing required field {_quote(error.kind.property)}", _help(own))
+        name = error.kind.property
+        yield Violation(path, f"missing required field {_quote(name)}", _help(own), needed=name)
     else:
         advice = _quotes_help(own, error.instance) if keyword == "type" else ""
         yield Violation(path, _words(error, own, error.instance), advice or _help(own))
@@ -187,7 +192,7 @@ def _unknown_field(path: Path, name: str, known: Sequence[str]) -> Violation:
     message = f"unknown field {_quote(name)}"
     meant = nearest(name, known)
     if meant is not None:
-        return Violation(path, f"{message}: did you mean {_quote(meant)}?", at_key=True)
+        return Violation(path, f"{message}: did you mean {_quote(meant)}?", at_key=True, needed=meant)
     advice = f"known here: {', '.join(sorted(known))}" if 0 < len(known) <= _LISTED else ""
     return Violation(path, message, advice, at_key=True)
 

@@ -16,12 +16,11 @@ def write_file(file: Path, fill: Callable[[TextIO], None]) -> None:
     UsageError where that is not possible: then an older file is as it was.
     """
     try:
-        real = Path(os.path.realpath(file))
-        if real.exists() and not stat.S_ISREG(real.stat().st_mode):
+        if os.path.exists(file) and not stat.S_ISREG(os.stat(file).st_mode):
             with open(file, "w", encoding="utf-8", errors="backslashreplace") as out:
                 fill(out)
-            return
-        _replace(real, fill)
+        else:
+            _replace(Path(os.path.realpath(file)), fill)
     except OSError as error:
         raise UsageError(f"cannot write {file}: {(error.strerror or type(error).__name__).lower()}") from None
 

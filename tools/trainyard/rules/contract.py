@@ -20,8 +20,9 @@ DEFAULT_NAME = "training-job"
 def default_name_survives(unit: Unit) -> Iterator[Problem]:
     """A default name of the base is left in what is applied.
 
-    The wiring renames objects field by field, and renaming updates no reference: a field that no replacement names keeps
-    `training-job`. Two jobs then share the object, or a pod waits for a ConfigMap, a claim or a Service that is not there.
+    The wiring renames objects field by field, and renaming updates no reference: a field that no replacement names
+    keeps `training-job`. Two jobs then share the object, or a pod waits for a ConfigMap, a claim or a Service that is
+    not there.
 
     Bad:
 
@@ -110,19 +111,31 @@ def more_nodes_than_cluster(unit: Unit) -> Iterator[Problem]:
 
         kind: TrainingJob
         spec:
-          nodes: 1024
+          nodes: 40
+        ---
+        kind: Cluster
+        spec:
+          nodes: 32
 
     Good:
 
         kind: TrainingJob
         spec:
           nodes: 4
+        ---
+        kind: Cluster
+        spec:
+          nodes: 32
 
     Near miss:
 
         kind: TrainingJob
         spec:
-          steps: 1024
+          nodes: 32
+        ---
+        kind: Cluster
+        spec:
+          nodes: 32
 
     Source: clusters/
     """
@@ -166,6 +179,16 @@ def container_without_image(workload: Workload) -> Iterator[Problem]:
               - name: trainer
                 workingDir: /work
 
+    Near miss:
+
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: exporter
+                image: exporter@sha256:0b6a5a4a5e2c3f4f7dfb3ff13d4b2b9f5e5b0f8f8c6f3f2d2c5d7a1e9b8c7d6a
+
     Source: https://kubernetes.io/docs/concepts/containers/images/
     """
     if not workload.in_job_folder:
@@ -188,8 +211,8 @@ def container_without_image(workload: Workload) -> Iterator[Problem]:
 def own_object_missing(workload: Workload) -> Iterator[Problem]:
     """A pod names a ConfigMap or ServiceAccount of its own job that is not there.
 
-    Its containers are never created, and the pod stays in CreateContainerConfigError, or there is no pod at all. What is
-    called after the job belongs to the job, and must be in its folder; other names may be the cluster's.
+    Its containers are never created, and the pod stays in CreateContainerConfigError, or there is no pod at all. What
+    is called after the job belongs to the job, and must be in its folder; other names may be the cluster's.
 
     Bad:
 
@@ -223,7 +246,7 @@ def own_object_missing(workload: Workload) -> Iterator[Problem]:
     for pod_set in workload.pod_sets:
         for kind, name, spot in _references(pod_set):
             there = [each.name for each in workload.of_kind(kind)]
-            if name in there or any(_names_default(each) for each in there) or not _is_own(name, job.name):
+            if name in there or not _is_own(name, job.name):
                 continue
             own = [each for each in there if _is_own(each, job.name)]
             yield Problem(

@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
+from trainyard.objects import Object
 from trainyard.rules.meetings import Meeting, meetings
 from trainyard.rules.once import once
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import one_world
-from trainyard.workload.model import Workload
+from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.network import EPHEMERAL_PORTS, Answer, peers_reach, reaches, reaches_dns
-from trainyard.workload.plain import entries
+from trainyard.workload.plain import entries, mapping
 from trainyard.workload.services import Means
 
 _TENSORFLOW_PORT = range(2222, 2223)
@@ -222,7 +223,7 @@ def dns_egress_closed(workload: Workload) -> Iterator[Problem]:
         return
     for pod_set in workload.pod_sets:
         answer = reaches_dns(workload, pod_set)
-        if answer.allowed is not False:
+        if answer.allowed is not False or _opens_named_dns(workload, pod_set):
             continue
         yield Problem(
             "the pods may not reach the cluster's DNS, but find each other by name",
@@ -230,3 +231,20 @@ def dns_egress_closed(workload: Workload) -> Iterator[Problem]:
             tuple(spot.saying("closes it too") for spot in answer.spots[1:]),
             "allow egress to namespace kube-system, pods k8s-app: kube-dns, UDP and TCP port 53",
         )
+
+
+def _opens_named_dns(workload: Workload, pod_set: PodSet) -> bool:
+    """True where a policy of these pods opens egress to what the cluster's facts call its DNS, whoever that is."""
+    facts = mapping(workload.cluster.data.get("spec")) if workload.cluster is not None else {}
+    servers = mapping(facts.get("network")).get("dns")
+    return bool(servers) and any(
+        egress.get("to") == servers
+        for policy in workload.of_kind("NetworkPolicy")
+        if _selects(policy, pod_set)
+        for _, egress in entries(mapping(policy.data.get("spec")).get("egress"))
+    )
+
+
+def _selects(policy: Object, pod_set: PodSet) -> bool:
+    labels = mapping(mapping(mapping(policy.data.get("spec")).get("podSelector")).get("matchLabels"))
+    return all(pod_set.labels.get(key) == value for key, value in labels.items())

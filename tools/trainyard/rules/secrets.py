@@ -179,6 +179,14 @@ def _tagged_images(workload: Workload) -> Iterator[Problem]:
             )
 
 
+def known_secrets(text: str) -> list[str]:
+    """Everything in a text that has the shape of a token or a password in a URL."""
+    if not _HINT.search(text):
+        return []
+    found = (match for shape, _ in _SHAPES for match in shape.finditer(text))
+    return [match.groupdict().get("part") or match[0] for match in found]
+
+
 def _secret_object(obj: Object) -> Iterator[Problem]:
     """A Secret whose content is readable. One that SOPS encrypted, or that the deployer fills in, is not."""
     if "sops" in obj.data:

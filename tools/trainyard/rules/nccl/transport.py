@@ -311,11 +311,10 @@ def _asks_for_infiniband(found: Assignment) -> bool:
 
 
 def _no_device(workload: Workload, message: str, asked: Spot, remedy: str) -> Problem:
-    """A device that is missing from every pod that trains, and the variable that needs it."""
+    """A variable that needs a device, which is missing from every pod that trains."""
     mains = (pod_set.main() for pod_set in workload.pod_sets)
     missing = [main.spot.below("resources", label="not requested here") for main in mains if main and main.gpus]
-    places = (*missing, asked)
-    return Problem(message, places[0], related=places[1:], help=remedy)
+    return Problem(message, asked, related=tuple(missing), help=remedy)
 
 
 def _switches_off(found: Assignment, device: str) -> bool:

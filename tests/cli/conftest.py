@@ -1,0 +1,28 @@
+"""Repositories to lint."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import HOME, Repository
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Repository:
+    """A repository with nothing in it, and without git."""
+    repository = Repository(tmp_path / "repository")
+    (repository.root / "jobs").mkdir(parents=True)
+    return repository
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Repository:
+    """A copy of this repository's jobs and all that they are made of, committed to a branch called main."""
+    repository = Repository(tmp_path / "repository")
+    for part in ("base", "clusters", "jobs", "overlays"):
+        shutil.copytree(HOME / part, repository.root / part)
+    subprocess.run(["git", "init", "--quiet", "--initial-branch=main", repository.root], check=True)
+    repository.commit()
+    return repository

@@ -1,0 +1,187 @@
+"""Input that cannot be judged: one line with its place, exit code 2, and the other targets are judged all the same."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import GPT2, LLAMA, POD, Repository, command, environment
+
+KUSTOMIZATION = f"{LLAMA}/kustomization.yaml"
+
+
+def remove(*files: str) -> Callable[[Repository], None]:
+    def act(checkout: Repository) -> None:
+        for file in files:
+            (checkout.root / file).unlink()
+
+    return act
+
+
+def write(file: str, content: str | bytes) -> Callable[[Repository], object]:
+    return lambda checkout: checkout.write(file, content)
+
+
+def replace(file: str, old: str, new: str) -> Callable[[Repository], None]:
+    return lambda checkout: checkout.replace(file, old, new)
+
+
+def patch(text: str) -> Callable[[Repository], None]:
+    return lambda checkout: checkout.patch(LLAMA, text)
+
+
+def pipe(checkout: Repository) -> None:
+    (checkout.root / LLAMA / "job.yaml").unlink()
+    os.mkfifo(checkout.root / LLAMA / "job.yaml")
+
+
+def link(file: str, target: str) -> Callable[[Repository], None]:
+    def act(checkout: Repository) -> None:
+        (checkout.root / file).unlink()
+        (checkout.root / file).symlink_to(target)
+
+    return act
+
+
+CASES: dict[str, tuple[Callable[[Repository], object], str]] = {
+    "empty folder": (
+        remove(f"{LLAMA}/job.yaml", KUSTOMIZATION),
+        f"{LLAMA}: is not a job folder: kustomization.yaml is missing",
+    ),
+    "no job.yaml": (remove(f"{LLAMA}/job.yaml"), f"{LLAMA}: is not a job folder: job.yaml is missing"),
+    "no kustomization.yaml": (remove(KUSTOMIZATION), f"{LLAMA}: is not a job folder: kustomization.yaml is missing"),
+    "broken YAML": (
+        replace(f"{LLAMA}/job.yaml", "  nodes: 4", "  nodes: [4"),
+        f"{LLAMA}/job.yaml:12:14: a list in [ ] lacks a comma or its closing bracket",
+    ),
+    "missing base": (
+        replace(KUSTOMIZATION, "base/torchrun", "base/torchrunn"),
+        f"{KUSTOMIZATION}:5:3: ../../../base/torchrunn names a folder that does not exist",
+    ),
+    "patch hits nothing": (
+        patch("apiVersion: batch/v1\nkind: Job\nmetadata: {name: other}\nspec: {suspend: true}\n"),
+        "patch hits nothing",
+    ),
+    "duplicate key": (
+        replace(f"{LLAMA}/job.yaml", "  nodes: 4\n", "  nodes: 4\n  nodes: 8\n"),
+        f'{LLAMA}/job.yaml:12:3: key "nodes" stands twice in one map; the first stands on line 11',
+    ),
+    "50 MB": (
+        write(f"{LLAMA}/job.yaml", b"#" * 50_000_000),
+        f"{LLAMA}/job.yaml: file has 47.7 MiB, and at most 4 MiB are read",
+    ),
+    "binary": (
+        write(f"{LLAMA}/job.yaml", b"\x7fELF\x00\x01"),
+        f"{LLAMA}/job.yaml:1:1: control character U+007F may not stand in YAML",
+    ),
+    "not UTF-8": (
+        write(f"{LLAMA}/job.yaml", b"kind: TrainingJob\nname: na\xefve\n"),
+        f"{LLAMA}/job.yaml:2:9: byte 0xEF is not UTF-8 text",
+    ),
+    "empty file": (write(f"{LLAMA}/job.yaml", b""), f"{LLAMA}/job.yaml: expected one TrainingJob, found no documents"),
+    "no object": (write(KUSTOMIZATION, "- a\n- b\n"), f"{KUSTOMIZATION}:1:1: "),
+    "FIFO": (pipe, f"{KUSTOMIZATION}:8:9: job.yaml names what is not a plain file"),
+    "two kustomizations": (
+        write(f"{LLAMA}/kustomization.yml", "resources: []\n"),
+        f"{LLAMA}/kustomization.yml: folder has 2 kustomization files; keep one",
+    ),
+    "link out": (
+        link(f"{LLAMA}/job.yaml", "/etc/hostname"),
+        f"{KUSTOMIZATION}:8:9: job.yaml leads out of the repository through a symlink",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_clear_line_and_the_other_job_is_judged(name: str, checkout: Repository, tmp_path: Path) -> None:
+    spoil, message = CASES[name]
+    spoil(checkout)
+    checkout.replace(f"{GPT2}/job.yaml", "micro: 15", "micro: 16")
+
+    done = checkout.lint("--format", "text", "--format", f"json={tmp_path}/findings.json")
+
+    assert (done.returncode, done.stderr) == (2, "")
+    first, second, *_, last = done.stdout.splitlines()
+    assert first.startswith("error: ")
+    assert message in first
+    assert second == ""
+    assert done.stdout.count(LLAMA) == first.count(LLAMA)
+    assert f"--> {GPT2}/job.yaml" in done.stdout
+    assert last.startswith("1 bad input, 1 error in 2 of 2 jobs")
+    finding, *others = json.loads((tmp_path / "findings.json").read_text())["findings"]
+    assert (finding["rule"], finding["input_error"], finding["jobs"]) == ("INP001", True, [LLAMA])
+    place = ":".join(str(part) for part in (finding["file"], finding["line"], finding["column"]) if part is not None)
+    assert message in f"{place}: {finding['message']}"
+    assert [other["jobs"] for other in others] == [[GPT2]]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("jobs/research/none", "jobs/research/none: does not exist"),
+        ("jobs/research/llama-8b-sft/job.yaml/x", "jobs/research/llama-8b-sft/job.yaml/x: does not exist"),
+        ("/etc/hostname", "/etc/hostname: lies outside the repository {root}"),
+        ("../elsewhere.yaml", "../elsewhere.yaml: lies outside the repository {root}"),
+        ("out.yaml", "out.yaml: lies outside the repository {root} through a symlink"),
+        ("pipe", "pipe: is not a regular file"),
+        ("docs", "docs: holds neither a job folder, nor a kustomization, nor manifests"),
+        ("text.yaml", "text.yaml:1:1: expected a Kubernetes object, found no map"),
+        ("values.yaml", "values.yaml:1:1: is no Kubernetes object: kind is missing"),
+        ("x" * 5000, "cannot be read: file name too long"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_a_path_that_is_nothing_to_judge(path: str, message: str, checkout: Repository, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.yaml").write_text(POD)
+    (checkout.root / "out.yaml").symlink_to("../elsewhere.yaml")
+    os.mkfifo(checkout.root / "pipe")
+    checkout.write("docs/index.md", "# Docs\n")
+    checkout.write("text.yaml", "just text\n")
+    checkout.write("values.yaml", "image: trainer\n")
+
+    done = checkout.lint(path, GPT2)
+
+    assert done.returncode == 2
+    assert message.format(root=checkout.root) in done.stdout.splitlines()[0]
+    assert done.stdout.splitlines()[-1].startswith("1 bad input in 1 of 2 ")
+
+
+def test_every_broken_file_of_a_folder_is_told(empty: Repository) -> None:
+    empty.write("some/a.yaml", "a: [\n")
+    empty.write("some/b.yaml", "b: {\n")
+    empty.write("some/c.yaml", POD)
+
+    files = [finding["file"] for finding in empty.report("some")["findings"]]
+
+    assert files == ["some/a.yaml", "some/b.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("closed", "message"),
+    [
+        (LLAMA, f"error: {LLAMA}: cannot be read: permission denied"),
+        (f"{LLAMA}/job.yaml", f"error: {LLAMA}/job.yaml: no permission to read this file"),
+        ("jobs/research", "error: jobs/research: cannot be read: permission denied"),
+    ],
+)
+def test_what_may_not_be_read(closed: str, message: str, checkout: Repository) -> None:
+    as_everyone = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    checkout.write("manifests/pod.yaml", POD)
+    (checkout.root / closed).chmod(0o000)
+
+    done = subprocess.run(
+        [*as_everyone, *command("jobs/research", "manifests")],
+        cwd=checkout.root,
+        env=environment(checkout.root.parent),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    (checkout.root / closed).chmod(0o755)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert done.stdout.splitlines()[0] == message
+    assert done.stdout.count("error: ") == 1

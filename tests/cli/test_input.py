@@ -1,0 +1,171 @@
+"""What can be given to lint-jobs, and where from."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import GPT2, LLAMA, POD, Repository, command, environment
+
+
+def test_nothing_is_every_job(checkout: Repository) -> None:
+    assert checkout.judged() == [GPT2, LLAMA]
+    assert checkout.lint().returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "cwd"),
+    [
+        (LLAMA, "."),
+        (f"{LLAMA}/", "."),
+        (f"{LLAMA}/job.yaml", "."),
+        (f"{LLAMA}/kustomization.yaml", "."),
+        ("llama-8b-sft", "jobs/research"),
+        (".", LLAMA),
+        ("job.yaml", LLAMA),
+        ("../llama-8b-sft", GPT2),
+        (f"base/../{LLAMA}", "."),
+        (f"../../../{LLAMA}", "clusters/gpu-east/facts"),
+    ],
+)
+def test_a_job_folder_and_its_files(given: str, cwd: str, checkout: Repository) -> None:
+    assert checkout.judged(given, cwd=cwd) == [LLAMA]
+
+
+def test_an_absolute_path_from_outside_the_repository(checkout: Repository, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+
+    assert checkout.judged(checkout.root / LLAMA, cwd=tmp_path / "elsewhere") == [LLAMA]
+
+
+def test_nothing_below_the_root_is_every_job(checkout: Repository) -> None:
+    assert checkout.judged(cwd="base/torchrun") == [GPT2, LLAMA]
+
+
+def test_a_team_and_several_paths(checkout: Repository) -> None:
+    assert checkout.judged("jobs/research") == [GPT2, LLAMA]
+    assert checkout.judged(GPT2, LLAMA, f"{GPT2}/job.yaml") == [GPT2, LLAMA]
+
+
+def test_a_repository_without_git(checkout: Repository) -> None:
+    shutil.rmtree(checkout.root / ".git")
+
+    assert checkout.judged() == [GPT2, LLAMA]
+    assert checkout.judged(cwd=LLAMA) == [GPT2, LLAMA]
+
+
+def test_a_symlink_inside_is_followed_and_judged_once(checkout: Repository) -> None:
+    (checkout.root / "jobs/alias").symlink_to("research")
+    (checkout.root / "jobs/research/again").symlink_to("llama-8b-sft")
+    (checkout.root / "jobs/research/round").symlink_to("..")
+
+    assert checkout.judged() == [GPT2, LLAMA]
+    assert checkout.judged("jobs/research/again") == [LLAMA]
+
+
+def test_a_job_that_lies_elsewhere_and_is_linked(checkout: Repository) -> None:
+    (checkout.root / "made").mkdir()
+    (checkout.root / LLAMA).rename(checkout.root / "made/llama-8b-sft")
+    checkout.replace("made/llama-8b-sft/kustomization.yaml", "../../../base/torchrun", "../../base/torchrun")
+    checkout.replace("made/llama-8b-sft/kustomization.yaml", "../../../clusters/", "../../clusters/")
+    checkout.replace("made/llama-8b-sft/kustomization.yaml", "../../../base/wiring", "../../base/wiring")
+    (checkout.root / LLAMA).symlink_to("../../made/llama-8b-sft")
+
+    assert checkout.judged() == [GPT2, "made/llama-8b-sft"]
+
+
+def test_a_kustomization_above_jobs_hides_none_of_them(checkout: Repository) -> None:
+    checkout.write("jobs/research/kustomization.yaml", "resources: []\n")
+    checkout.write("jobs/kustomization.yaml", "resources: [research/gpt2-124m]\n")
+
+    assert set(checkout.judged()) >= {GPT2, LLAMA}
+
+
+def test_any_folder_with_a_kustomization(empty: Repository) -> None:
+    empty.write("some/overlay/kustomization.yml", "resources: [pod.yaml]\n")
+    empty.write("some/overlay/pod.yaml", POD.replace("Never", "4"))
+
+    report = empty.report("some/overlay")
+
+    assert [(f["rule"], f["file"], f["line"], f["column"]) for f in report["findings"] if f["severity"] == "error"] == [
+        ("SCH001", "some/overlay/pod.yaml", 4, 23)
+    ]
+
+
+def test_manifest_files_with_many_documents_and_json(empty: Repository) -> None:
+    wrong = POD.replace("Never", "4")
+    empty.write("some/pods.yaml", f"{POD}---\n# nothing here\n---\n{wrong.replace('trainer}', 'second}')}")
+    empty.write("some/deep er/pöd.json", json.dumps({"apiVersion": "v1", "kind": "List", "items": [{
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "json"}, "spec": {"restartPolicy": 4, "containers": []}
+    }]}, indent=1))  # fmt: skip
+
+    report = empty.report("some")
+    errors = [(f["file"], f["line"], f["object"], f["path"]) for f in report["findings"] if f["rule"] == "SCH001"]
+
+    assert ("some/pods.yaml", 11, "Pod/second", "spec.restartPolicy") in errors
+    assert ("some/deep er/pöd.json", 12, "Pod/json", "spec.restartPolicy") in errors
+    assert empty.judged("some/pods.yaml", "some/deep er/pöd.json") == ["some/deep er/pöd.json", "some/pods.yaml"]
+    assert empty.judged("some") == ["some", "some/deep er"]
+
+
+def test_standard_input(empty: Repository) -> None:
+    report = empty.report("-", stdin=POD.replace("Never", "4"))
+
+    finding = next(finding for finding in report["findings"] if finding["rule"] == "SCH001")
+    assert (finding["file"], finding["line"], finding["column"]) == ("-", 4, 23)
+    assert (empty.root.parent / "cache").exists() is False
+    text = empty.lint("-", stdin=POD.replace("Never", "4")).stdout
+    assert "4 | spec: {restartPolicy: 4," in text
+
+
+@pytest.mark.parametrize(
+    ("stdin", "message"),
+    [
+        (b"", "error: -: holds no Kubernetes object"),
+        (b"a: \xff\n", "error: -:1:4: byte 0xFF is not UTF-8 text"),
+        (b"#" * 5_000_000, "error: -: file is larger than 4 MiB"),
+    ],
+    ids=["empty", "binary", "large"],
+)
+def test_standard_input_that_cannot_be_judged(stdin: bytes, message: str, empty: Repository) -> None:
+    done = empty.lint("-", stdin=stdin)
+
+    assert (done.returncode, done.stdout.splitlines()[0]) == (2, message)
+
+
+def test_no_input_is_never_a_pass(empty: Repository, tmp_path: Path) -> None:
+    done = empty.lint()
+    assert (done.returncode, done.stdout.splitlines()[0]) == (
+        2,
+        "error: jobs: holds neither a job folder, nor a kustomization, nor manifests",
+    )
+    (tmp_path / "nowhere").mkdir()
+    done = empty.lint(cwd=tmp_path / "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"lint-jobs: no jobs/ folder in {tmp_path}/nowhere: name job folders or manifest files to lint\n"
+    )
+
+
+def test_the_folder_it_runs_in_is_gone(empty: Repository, tmp_path: Path) -> None:
+    script = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *command()], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert done.stderr == "lint-jobs: the current folder cannot be read: no such file or directory\n"
+
+
+def test_names_are_those_of_the_file_system(empty: Repository) -> None:
+    name = os.fsdecode(b"na\xefve.yaml")
+    empty.write(name, POD.replace("Never", "4"))
+
+    done = empty.lint(name)
+
+    assert done.returncode == 1
+    assert r"na\xefve.yaml:4:23" in done.stdout
+    assert empty.report(name)["findings"][0]["file"] == r"na\xefve.yaml"
