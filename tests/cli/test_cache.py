@@ -45,7 +45,7 @@ def relinked(checkout: Repository) -> None:
 
 
 EDITS: dict[str, tuple[Callable[[Repository], object], int]] = {
-    "nothing": (lambda checkout: None, 2),
+    "nothing": (lambda _: None, 2),
     "a file that no job reads": (edit("README.md"), 2),
     "a file's time": (lambda checkout: os.utime(checkout.root / LLAMA / "job.yaml"), 2),
     "its job.yaml": (edit(f"{LLAMA}/job.yaml"), 1),
@@ -138,12 +138,12 @@ def other(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda content: b"",
+    "empty": lambda _: b"",
     "half": lambda content: content[: len(content) // 2],
     "edited": lambda content: content.replace(b'"findings":[]', b'"findings":[ ]'),
-    "binary": lambda content: b"\x00\xff" * 100,
-    "a list": lambda content: sealed([]),
-    "hollow": lambda content: sealed({}),
+    "binary": lambda _: b"\x00\xff" * 100,
+    "a list": lambda _: sealed([]),
+    "hollow": lambda _: sealed({}),
     "another tool's": other(lambda entry: entry.update(tool="another")),
     "another job's": other(lambda entry: entry.update(key="job\x00jobs/research/other")),
     "wrong inside": other(lambda entry: entry.update(result={"findings": [{"rule": 4}], "suppressions": []})),
@@ -196,7 +196,11 @@ def test_no_cache_reads_and_writes_nothing(checkout: Repository) -> None:
 def test_two_runs_at_once(checkout: Repository) -> None:
     runs = [
         subprocess.Popen(
-            command(), cwd=checkout.root, env=environment(checkout.root.parent), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command(),
+            cwd=checkout.root,
+            env=environment(checkout.root.parent),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         for _ in range(3)
     ]

@@ -175,7 +175,12 @@ def test_a_job_is_not_edited_under_its_old_name(checkout: Repository) -> None:
 
     checkout.commit()
     (finding,) = checkout.report("--changed", "main")["findings"]
-    assert (finding["rule"], finding["file"], finding["line"], finding["column"]) == ("GIT008", f"{LLAMA}/job.yaml", 5, 9)
+    assert (finding["rule"], finding["file"], finding["line"], finding["column"]) == (
+        "GIT008",
+        f"{LLAMA}/job.yaml",
+        5,
+        9,
+    )
     assert finding["jobs"] == [LLAMA]
 
     text = (checkout.root / LLAMA / "job.yaml").read_text()

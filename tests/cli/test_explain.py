@@ -11,7 +11,10 @@ def test_every_rule_is_listed_and_explained(empty: Repository) -> None:
     listed = empty.lint("rules")
 
     assert (listed.returncode, listed.stderr) == (0, "")
-    rows = [re.fullmatch(r"([A-Z]{3}\d{3})  (error|warning|info) *  ([a-z0-9-]+) *  (\S.*)", line) for line in listed.stdout.splitlines()]
+    rows = [
+        re.fullmatch(r"([A-Z]{3}\d{3})  (error|warning|info) *  ([a-z0-9-]+) *  (\S.*)", line)
+        for line in listed.stdout.splitlines()
+    ]
     assert all(rows)
     ids = [row[1] for row in rows if row]
     assert ids == sorted(set(ids))

@@ -150,10 +150,15 @@ def test_no_input_is_never_a_pass(empty: Repository, tmp_path: Path) -> None:
     )
 
 
-def test_the_folder_it_runs_in_is_gone(empty: Repository, tmp_path: Path) -> None:
+def test_the_folder_it_runs_in_is_gone(tmp_path: Path) -> None:
     script = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
     done = subprocess.run(
-        ["sh", "-c", script, "sh", *command()], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False
+        ["sh", "-c", script, "sh", *command()],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == 2

@@ -51,6 +51,12 @@ def test_objects_of_one_name_are_told_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize("odd", ["\U0001f680", "\x7f", "\x85", "\u2028", "\ufeff", "\uffff", "é", "日本"])
+def test_any_text_reaches_kubeconform(odd: str) -> None:
+    assert check([Unit("odd", False, (config_map("odd", {"a": odd}),))]) == []
+    assert len(check([Unit("odd", False, (config_map("odd", {"a": [odd]}),))])) == 1
+
+
 def test_many_objects_fill_many_files() -> None:
     objects = tuple(config_map(f"map-{n}", {"a": n if n % 100 == 99 else "x"}, n) for n in range(1000))
     assert [p.object.index for p in check([Unit("many", False, objects)])] == list(range(99, 1000, 100))

@@ -24,7 +24,7 @@ class Range:
 
 
 def resolve(root: Path, text: str) -> Range:
-    """A revision, whose merge base with HEAD is compared with the working tree, or a range `A..B` or `A...B` of commits.
+    """A revision, whose merge base with HEAD is compared with the working tree, or a range `A..B` or `A...B`.
 
     Raises UsageError where git does not know it, or where `root` is no git repository.
     """
@@ -41,7 +41,9 @@ def resolve(root: Path, text: str) -> Range:
 def changed_files(root: Path, range: Range) -> frozenset[str]:
     """Files that differ, relative to `root`: edited, new, deleted and renamed ones (under both names)."""
     tips = [range.tip] if range.tip else []
-    files = _git(root, "diff", "--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z", range.base, *tips, "--")
+    files = _git(
+        root, "diff", "--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z", range.base, *tips, "--"
+    )
     if range.tip is None:
         files += b"\0" + _git(root, "ls-files", "--others", "--exclude-standard", "-z")
     return frozenset(os.fsdecode(name) for name in files.split(b"\0") if name)
@@ -89,7 +91,11 @@ def _merge_base(root: Path, one: str, other: str, text: str) -> str:
 def _git(root: Path, *arguments: str) -> bytes:
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120
+            ["git", "-C", str(root), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=120,
         )
     except FileNotFoundError:
         raise UsageError("--changed needs git on PATH") from None

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -44,6 +45,8 @@ A finding is silenced by a comment on its source line, or on the line above, and
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run lint-jobs. Returns its exit code; prints one line, never a traceback, for what users can mend."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
         return _command(arguments)
     except UsageError as error:
@@ -63,8 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: Sequence[str]) -> int:
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace", line_buffering=False, write_through=False)
     if arguments[:1] == ["explain"]:
@@ -93,15 +94,19 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="lint-jobs",
-        description="Proves training jobs before they are synced: renders them, and says what would not train, and where.",
+        description="Proves training jobs before they are synced: says what would not train, and where.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
         add_help=False,
     )
     parser.add_argument("-h", "--help", action="store_true", help="show this text")
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="job folder, kustomization, manifest or `-`; default jobs/")
-    parser.add_argument("--changed", metavar="BASE", help="only what differs from this git revision, or in a range A..B")
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="job folder, kustomization, manifest or `-`; default jobs/"
+    )
+    parser.add_argument(
+        "--changed", metavar="BASE", help="only what differs from this git revision, or in a range A..B"
+    )
     parser.add_argument(
         "--format",
         action="append",
@@ -120,7 +125,9 @@ def _parser() -> argparse.ArgumentParser:
         default="warning" if os.environ.get("CI") else "info",
         help="least severity that is shown (default: info, and warning where CI is set)",
     )
-    parser.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="colour in text (default: auto)")
+    parser.add_argument(
+        "--color", choices=["auto", "always", "never"], default="auto", help="colour in text (default: auto)"
+    )
     parser.add_argument("--no-cache", action="store_true", help="judge everything anew, and keep nothing")
     parser.add_argument("--workers", type=int, metavar="N", help="renderer processes (default: one a core)")
     return parser
@@ -200,7 +207,7 @@ def _write(report: "Report", outputs: Sequence[tuple[str, str]], color: str) -> 
 
             rules = all_rules()
         if file:
-            write_file(Path(file), lambda out, name=name, rules=rules: write(report, name, out, rules=rules))
+            write_file(Path(file), partial(write, report, name, rules=rules))
             continue
         try:
             colored, width = wants_color(color, sys.stdout), columns(sys.stdout)

@@ -9,7 +9,10 @@ from trainyard.suppress import Suppression
 
 def encode(findings: Sequence[Finding], suppressions: Sequence[Suppression]) -> Any:
     """What `decode` reads."""
-    return {"findings": [_finding(finding) for finding in findings], "suppressions": [_suppression(s) for s in suppressions]}
+    return {
+        "findings": [_finding(finding) for finding in findings],
+        "suppressions": [_suppression(s) for s in suppressions],
+    }
 
 
 def decode(kept: Any) -> tuple[tuple[Finding, ...], tuple[Suppression, ...]]:

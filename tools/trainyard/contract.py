@@ -180,7 +180,7 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     misnamed = any(cause.rule == "CTR001" for cause in causes)
 
     def follows(finding: Finding) -> bool:
-        if finding.rule in _CAUSES or finding.input_error:
+        if finding.rule in _CAUSES or finding.input_error or finding.rule.startswith("SEC"):
             return False
         if misnamed and finding.rule in _BY_NAME:
             return True

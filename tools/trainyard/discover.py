@@ -1,6 +1,7 @@
 """Finds what to judge: job folders, folders with a kustomization, plain manifests, or standard input."""
 
 import os
+import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from trainyard.errors import InputError, UsageError
 KUSTOMIZATION_NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
+
+_BEGINNING = 64 * 1024
+"""Bytes of a job.yaml in which its kind is looked for."""
 
 
 class TargetKind(Enum):
@@ -109,7 +113,7 @@ class _Search:
                 raise InputError("holds neither a job folder, nor a kustomization, nor manifests", name)
         elif not stat.S_ISREG(mode):
             raise InputError("is not a regular file", name)
-        elif where.name in KUSTOMIZATION_NAMES or (where.name == "job.yaml" and has_kustomization(where.parent)):
+        elif where.name in KUSTOMIZATION_NAMES or (where.name == "job.yaml" and _is_job(where.parent, name)):
             self._folder(self._name(where.parent, path))
         else:
             self._add(Target(name, TargetKind.MANIFESTS, (name,)))
@@ -120,7 +124,7 @@ class _Search:
     def _folder(self, name: str) -> bool:
         """Take a folder as one target; False where it is none."""
         folder = self.root / name
-        is_job = os.path.lexists(folder / "job.yaml") or _is_job_place(name)
+        is_job = _is_job(folder, name)
         if not is_job and not has_kustomization(folder):
             return False
         if is_job and (error := _unfit(folder, name)):
@@ -184,6 +188,23 @@ def _is_job_place(name: str) -> bool:
     """jobs/<team>/<job> is where a job folder is expected, whatever it holds."""
     parts = name.split("/")
     return len(parts) == 3 and parts[0] == "jobs"
+
+
+_TRAINING_JOB = re.compile(rb"^kind: *[\"']?TrainingJob\b", re.MULTILINE)
+
+
+def _is_job(folder: Path, name: str) -> bool:
+    """True for a job folder in its place, and for one elsewhere: job.yaml is a name that plain manifests have too."""
+    if _is_job_place(name.removesuffix("/job.yaml")):
+        return True
+    file = folder / "job.yaml"
+    if not has_kustomization(folder) or not os.path.isfile(file):
+        return False
+    try:
+        with open(file, "rb") as opened:
+            return _TRAINING_JOB.search(opened.read(_BEGINNING)) is not None
+    except OSError:
+        return False
 
 
 def has_kustomization(folder: Path) -> bool:

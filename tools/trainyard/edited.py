@@ -1,4 +1,4 @@
-"""A job is created once: what a pull request changes in a job.yaml that the base branch already has never reaches it."""
+"""A job is created once: what is changed in a job.yaml that the base branch already has never reaches it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ EDITED = declare(
 
 
 def edited_jobs(root: Path, range: Range, jobs: Sequence[str], sources: Sources) -> list[Finding]:
-    """A finding for each job folder in `jobs` whose job.yaml says something else than the base branch's of that name."""
+    """A finding for each of `jobs`, which are folders, whose job.yaml says something else in the base branch."""
     if range.starts_at_head:
         return []
     found = []

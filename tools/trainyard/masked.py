@@ -96,7 +96,10 @@ def _last_line(sources: Sources, file: str, position: Position) -> int:
             if not isinstance(token, yaml.ScalarToken):
                 continue
             start, end = token.start_mark, token.end_mark
-            if start.line < position.line <= end.line + 1 and (end.line + 1, end.column) >= (position.line, position.column):
+            if start.line < position.line <= end.line + 1 and (end.line + 1, end.column) >= (
+                position.line,
+                position.column,
+            ):
                 return int(end.line) + 1 if end.column else int(end.line)
     except yaml.YAMLError:
         return len(sources.lines(file))

@@ -9,7 +9,7 @@ from trainyard.finding import Finding
 
 
 def merged(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings of several jobs, each cause once and in order. What one job was told twice in the same words is told once."""
+    """Findings of several jobs, each cause once, in order. What a job is told twice in the same words is told once."""
     by_cause: dict[Hashable, Finding] = {}
     told: set[Finding] = set()
     times: Counter[Hashable] = Counter()

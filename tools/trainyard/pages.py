@@ -43,7 +43,10 @@ def markdown(rule: Rule) -> str:
 
 def catalogue(rules: Mapping[str, Rule]) -> str:
     """The list of all rules as Markdown."""
-    rows = [f"| [{rule.id}]({rule.id}.md) | {rule.name} | {rule.severity.label} | {first_line(rule)} |" for rule in rules.values()]
+    rows = [
+        f"| [{rule.id}]({rule.id}.md) | {rule.name} | {rule.severity.label} | {first_line(rule)} |"
+        for rule in rules.values()
+    ]
     head = ["# Rules", "", "Written by `tools/update-docs` from the rules themselves.", ""]
     return "\n".join([*head, "| id | name | severity | what it says |", "|---|---|---|---|", *rows]) + "\n"
 

@@ -1,24 +1,23 @@
 """From targets to findings: the one place where the stages meet."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from trainyard import codec
 from trainyard.cache import Cache, Digests, text_digest
-from trainyard.discover import STDIN, Discovery, Target, TargetKind, has_kustomization
+from trainyard.discover import STDIN, Discovery, Target, TargetKind
 from trainyard.errors import Fault, InputError
 from trainyard.fieldpath import Path as FieldPath
 from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
-from trainyard.masked import SECRET, MaskedLines, without
-from trainyard.merged import merged, order
+from trainyard.masked import SECRET, without
 from trainyard.objects import Object, Spot
+from trainyard.outcome import Judgement, Outcome, conclude
 from trainyard.rules.registry import Problem, Rule, declare
 from trainyard.sources import Sources, decoded
-from trainyard.suppress import Suppression
 from trainyard.unit import Unit
 
 CHUNK = 128
@@ -30,8 +29,8 @@ BAD_INPUT = declare(
     Severity.ERROR,
     """The input cannot be judged, so nothing is said about what it would do.
 
-    Broken YAML, a key that stands twice, a base that does not exist, a patch that hits nothing, a file that is too large or
-    cannot be read, a kustomization that reaches out of the repository or onto the network. The exit code is 2.
+    Broken YAML, a key that stands twice, a base that does not exist, a patch that hits nothing, a file that is too
+    large or cannot be read, a kustomization that reaches out of the repository or onto the network. The exit code is 2.
 
     Bad:
         # kustomization.yaml
@@ -55,32 +54,6 @@ class Origin(Protocol):
 
     def position(self, rendered: Object, path: FieldPath) -> Position | None:
         """The place of a field, or of the nearest one above it that is there; None where that is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What one target's judgement came to."""
-
-    target: Target
-    findings: tuple[Finding, ...]
-    suppressions: tuple[Suppression, ...]
-    complete: bool
-    """True where every rule was asked. Broken input and a wrong job.yaml end it before."""
-    cached: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run found, ready to be reported."""
-
-    findings: tuple[Finding, ...]
-    units: tuple[str, ...]
-    """What was judged, and what could not be."""
-    suppressed: int
-    cached: int
-    line_of: Callable[[str, int], str | None]
-    note: str
-    """Why nothing was judged, where that is right."""
 
 
 Progress = Callable[[str], None]
@@ -124,7 +97,8 @@ def lint(
         edits = edited_jobs(root, range, jobs, sources)
     judgements = run.judge(targets)
     unread = [input_finding(error, error.file) for error in errors]
-    outcome = run.outcome(unread + edits, judgements, found.whole and changed is None and not errors)
+    whole = found.whole and changed is None and not errors
+    outcome = conclude(sources, unread + edits, judgements, whole)
     if changed is not None and not outcome.units:
         return replace(outcome, note=f"no job reads what changed since {changed}")
     return outcome
@@ -211,19 +185,28 @@ class _Run:
         from trainyard import schema
         from trainyard.rules import all_rules
 
-        results = [_Result(target) for target in targets]
-        made = [(result, made) for result in results if (made := self._manifests(result)) is not None]
-        made += self._rendered([result for result in results if result.target.kind is not TargetKind.MANIFESTS])
         rules = all_rules()
-        for problem in schema.check([unit for _, (unit, _) in made]):
-            result, (_, origin) = made[problem.unit_index]
-            spot = Spot(problem.object, problem.path)
-            result.add(rules[problem.rule_id], Problem(problem.message, spot, help=problem.help), origin)
-        for result, (unit, origin) in made:
+        results = [_Result(target) for target in targets]
+        made: list[tuple[_Result, Unit, Origin]] = []
+        for result, unit, origin in self._units(results):
+            made.append((result, unit, origin))
             for rule, problem in found_by_rules(rules, unit):
                 result.add(rule, problem, origin)
+        for refused in schema.check([unit for _, unit, _ in made]):
+            result, _, origin = made[refused.unit_index]
+            spot = Spot(refused.object, refused.path)
+            result.add(rules[refused.rule_id], Problem(refused.message, spot, help=refused.help), origin)
         for result in results:
             yield self._finish(result)
+
+    def _units(self, results: "Sequence[_Result]") -> "Iterator[tuple[_Result, Unit, Origin]]":
+        folders = []
+        for result in results:
+            if result.target.kind is not TargetKind.MANIFESTS:
+                folders.append(result)
+            elif (made := self._manifests(result)) is not None:
+                yield result, *made
+        yield from self._rendered(folders)
 
     def _manifests(self, result: "_Result") -> "tuple[Unit, Origin] | None":
         from trainyard.manifests import read_manifests
@@ -246,32 +229,34 @@ class _Run:
         result.reads = {file: text_digest(self.sources.text(file)) for file in target.files}
         return made
 
-    def _rendered(self, results: "Sequence[_Result]") -> "list[tuple[_Result, tuple[Unit, Origin]]]":
+    def _rendered(self, results: "Sequence[_Result]") -> "Iterator[tuple[_Result, Unit, Origin]]":
+        """Units of folders. What they may ask for is checked before any is rendered, the rest while others are."""
+        from trainyard.kustomization import load_graph
         from trainyard.render import render
         from trainyard.rendered import Prepared
 
-        ready: list[tuple[_Result, Prepared]] = []
+        allowed = []
         for result in results:
             try:
-                prepared = Prepared(self.sources, result.target)
+                load_graph(self.sources, result.target.name)
+                allowed.append(result)
             except InputError as error:
                 result.fail(error)
-                continue
-            result.findings = prepared.findings
-            if prepared.may_render:
-                ready.append((result, prepared))
-        made: list[tuple[_Result, tuple[Unit, Origin]]] = []
-        renderings = render(self.root, [result.target.name for result, _ in ready], workers=self.workers)
-        for (result, prepared), rendering in zip(ready, renderings, strict=True):
-            if rendering.error.startswith("stopped the renderer"):
-                raise Fault(f"{result.target.name} {rendering.error}")
+        renderings = render(self.root, [result.target.name for result in allowed], workers=self.workers)
+        for result, rendering in zip(allowed, renderings, strict=True):
             try:
-                made.append((result, prepared.unit(rendering)))
+                prepared = Prepared(self.sources, result.target)
+                result.findings = prepared.findings
+                if not prepared.may_render:
+                    continue
+                if rendering.error.startswith("stopped the renderer"):
+                    raise Fault(f"{result.target.name} {rendering.error}")
+                made = prepared.unit(rendering)
             except InputError as error:
                 result.fail(error)
                 continue
             result.reads = rendering.reads
-        return made
+            yield result, *made
 
     def _finish(self, result: "_Result") -> Judgement:
         from trainyard.contract import without_consequences
@@ -308,41 +293,6 @@ class _Run:
             if len(reads[file]) == _DIGEST_LENGTH and reads[file] != digests[file]:
                 return False
         return True
-
-    def outcome(self, beside: list[Finding], judgements: list[Judgement], whole: bool) -> Outcome:
-        """Merge what several jobs share, apply suppressions, and sort. `whole`: every job of the repository was judged."""
-        told = beside + [finding for judgement in judgements for finding in judgement.findings]
-        findings, suppressed = merged(told), 0
-        suppressions = {s: None for judgement in judgements for s in judgement.suppressions}
-        if suppressions:
-            from trainyard.rules import all_rules
-            from trainyard.suppress import apply
-
-            whole = whole and all(judgement.complete for judgement in judgements)
-            files = {suppression.file for suppression in suppressions}
-            complete = {file for file in files if whole or self._has_one_reader(file, judgements)}
-            findings, suppressed = apply(findings, suppressions, rules=all_rules(), complete_files=complete)
-            findings = [_with_readers(finding, judgements) for finding in findings]
-        named = dict.fromkeys(judgement.target.name for judgement in judgements)
-        named.update(dict.fromkeys(job for finding in beside for job in finding.jobs))
-        return Outcome(
-            findings=tuple(sorted(findings, key=order)),
-            units=tuple(named),
-            suppressed=suppressed,
-            cached=sum(judgement.cached for judgement in judgements),
-            line_of=MaskedLines(self.sources, told).line,
-            note="",
-        )
-
-    def _has_one_reader(self, file: str, judgements: Iterable[Judgement]) -> bool:
-        """True where the one target that reads a file was judged: the job whose folder it lies in, or the file itself."""
-        for judgement in judgements:
-            target = judgement.target
-            if judgement.complete and target.kind is TargetKind.JOB and file.startswith(f"{target.name}/"):
-                return True
-            if judgement.complete and file in target.files:
-                return not any(has_kustomization(self.root / above) for above in Path(file).parents)
-        return False
 
 
 class _Result:
@@ -398,15 +348,6 @@ def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:
 def _place(spot: Spot, origin: Origin) -> Place:
     path = format_path(spot.object.data, spot.path)
     return Place(spot.object.title, path, origin.position(spot.object, spot.path), spot.label)
-
-
-def _with_readers(finding: Finding, judgements: Iterable[Judgement]) -> Finding:
-    """A finding about a suppression, with the jobs that read it."""
-    position = finding.place.position
-    if finding.jobs or position is None:
-        return finding
-    readers = [j.target.name for j in judgements if any(s.position == position for s in j.suppressions)]
-    return replace(finding, jobs=tuple(sorted(readers)))
 
 
 def _key(target: Target) -> str:

@@ -66,10 +66,16 @@ UNKNOWN_KIND = declare(
 OWN_GROUP = "trainyard.dev"
 """Group of the facts. The wiring deletes them, and `jobfile` checks them where they were written."""
 
+KUSTOMIZE = "builtin"
+"""apiVersion of what kustomize reads itself: transformers and generators."""
+
 _PLACES = ("kubernetes/{group}/{kind}_{version}.json", "{group}/{kind}_{version}.json")
 _LOCATIONS = tuple(
     place.format(group="{{.Group}}", kind="{{.ResourceKind}}", version="{{.ResourceAPIVersion}}") for place in _PLACES
 )
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters that JSON may hold raw and YAML may not."""
+
 _NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 """What may become part of a file name."""
 
@@ -139,7 +145,7 @@ def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem
     distinct: dict[str, _Distinct] = {}
     for unit_index, unit in enumerate(units):
         for rendered in unit.objects:
-            if rendered.group == OWN_GROUP:
+            if rendered.group == OWN_GROUP or rendered.api_version == KUSTOMIZE:
                 continue
             problem = _without_kind(unit_index, rendered)
             schema_file = None if problem else schema_of(schemas, rendered.api_version, rendered.kind)
@@ -215,11 +221,21 @@ def _as_kubernetes_reads(data: dict[str, Any], core: bool) -> tuple[str, dict[st
 
     Built-in kinds take a field that is null as one that is absent; custom resources do so only in metadata.
     """
-    text = json.dumps(data)
+    text = _json(data)
     if "null" not in text:
         return text, data
     clean = _without_nulls(data, everywhere=core)
-    return json.dumps(clean), clean
+    return _json(clean), clean
+
+
+def _json(data: Any) -> str:
+    """JSON that is YAML too, since kubeconform reads it as such: no surrogate pairs, nothing raw that YAML refuses."""
+    text = json.dumps(data, ensure_ascii=False)
+    return _NOT_IN_YAML.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def _without_nulls(tree: Any, *, everywhere: bool) -> Any:

@@ -20,7 +20,7 @@ def workloads(unit: Unit) -> list[Workload]:
                 object=item,
                 pod_sets=kind.pod_sets(item, unit.objects),
                 objects=unit.objects,
-                training_job=unit.fact("TrainingJob"),
+                training_job=unit.fact("TrainingJob") if unit.is_job else None,
                 cluster=unit.fact("Cluster"),
                 fabric=unit.fact("Fabric"),
             )

@@ -1,0 +1,87 @@
+"""What a run comes to: the judgements of all targets, merged, with suppressions applied, sorted and without secrets."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainyard.discover import Target, TargetKind, has_kustomization
+from trainyard.finding import Finding
+from trainyard.masked import MaskedLines
+from trainyard.merged import merged, order
+from trainyard.sources import Sources
+from trainyard.suppress import Suppression
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one target's judgement came to."""
+
+    target: Target
+    findings: tuple[Finding, ...]
+    suppressions: tuple[Suppression, ...]
+    complete: bool
+    """True where every rule was asked. Broken input and a wrong job.yaml end it before."""
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run found, ready to be reported."""
+
+    findings: tuple[Finding, ...]
+    units: tuple[str, ...]
+    """What was judged, and what could not be."""
+    suppressed: int
+    cached: int
+    line_of: Callable[[str, int], str | None]
+    note: str
+    """Why nothing was judged, where that is right."""
+
+
+def conclude(sources: Sources, beside: Sequence[Finding], judgements: Sequence[Judgement], whole: bool) -> Outcome:
+    """Everything that was found: `beside` are findings about no judged target.
+
+    `whole` says that every job of the repository was to be judged, so that every suppression can be called unused.
+    """
+    told = [*beside, *(finding for judgement in judgements for finding in judgement.findings)]
+    findings, suppressed = merged(told), 0
+    suppressions = {s: None for judgement in judgements for s in judgement.suppressions}
+    if suppressions:
+        from trainyard.rules import all_rules
+        from trainyard.suppress import apply
+
+        whole = whole and all(judgement.complete for judgement in judgements)
+        files = {suppression.file for suppression in suppressions}
+        complete = {file for file in files if whole or _has_one_reader(sources.root, file, judgements)}
+        findings, suppressed = apply(findings, suppressions, rules=all_rules(), complete_files=complete)
+        findings = [_with_readers(finding, judgements) for finding in findings]
+    named = dict.fromkeys(judgement.target.name for judgement in judgements)
+    named.update(dict.fromkeys(job for finding in beside for job in finding.jobs))
+    return Outcome(
+        findings=tuple(sorted(findings, key=order)),
+        units=tuple(named),
+        suppressed=suppressed,
+        cached=sum(judgement.cached for judgement in judgements),
+        line_of=MaskedLines(sources, told).line,
+        note="",
+    )
+
+
+def _has_one_reader(root: Path, file: str, judgements: Iterable[Judgement]) -> bool:
+    """True where the one target that reads a file was judged: the job whose folder it lies in, or the file."""
+    for judgement in judgements:
+        target = judgement.target
+        if judgement.complete and target.kind is TargetKind.JOB and file.startswith(f"{target.name}/"):
+            return True
+        if judgement.complete and file in target.files:
+            return not any(has_kustomization(root / above) for above in Path(file).parents)
+    return False
+
+
+def _with_readers(finding: Finding, judgements: Iterable[Judgement]) -> Finding:
+    """A finding about a suppression, with the jobs that read it."""
+    position = finding.place.position
+    if finding.jobs or position is None:
+        return finding
+    readers = [j.target.name for j in judgements if any(s.position == position for s in j.suppressions)]
+    return replace(finding, jobs=tuple(sorted(readers)))
