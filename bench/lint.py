@@ -1,4 +1,4 @@
-"""What lint-jobs costs over 1, 100 and 1,000 jobs, cold and warm, beside kustomize alone on the same jobs in the same run.
+"""What lint-jobs costs over 1, 100 and 1,000 jobs, cold and warm, beside kustomize alone on the same jobs in one run.
 
     .tools/test/bin/python bench/lint.py
     .tools/test/bin/python bench/lint.py --jobs 1 100

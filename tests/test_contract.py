@@ -10,7 +10,12 @@ import pytest
 from trainyard.nodes import load_documents
 
 HOME = Path(__file__).resolve().parents[1]
-CHECKED_ONLY = {"cluster", "learningRateScaling.rule", "learningRateScaling.baseLearningRate", "learningRateScaling.baseBatch"}
+CHECKED_ONLY = {
+    "cluster",
+    "learningRateScaling.rule",
+    "learningRateScaling.baseLearningRate",
+    "learningRateScaling.baseBatch",
+}
 """Fields of a TrainingJob that the linter reads and no object gets."""
 CHECKED_FACTS = {"transport", "nodes", "node.gpu", "storage.datasetClaims"}
 """Facts of fabrics and clusters that the linter and people read and no object gets."""
@@ -43,7 +48,9 @@ def wired() -> set[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("kind", "checked"), [("TrainingJob", CHECKED_ONLY), ("Fabric", CHECKED_FACTS), ("Cluster", CHECKED_FACTS)])
+@pytest.mark.parametrize(
+    ("kind", "checked"), [("TrainingJob", CHECKED_ONLY), ("Fabric", CHECKED_FACTS), ("Cluster", CHECKED_FACTS)]
+)
 def test_every_field_of_a_fact_reaches_an_object_or_is_checked(kind: str, checked: set[str]) -> None:
     spec = schema(kind.lower())["properties"]["spec"]["properties"]
     sources = {path for source, path in wired() if source == kind}
@@ -64,7 +71,9 @@ def test_defaults_of_a_base_are_those_of_the_schema(base: str) -> None:
         if "default" in declared:
             assert at == declared["default"], path
         elif at is not None:
-            assert path == "image" or isinstance(at, dict) or "default" in declared, f"{path} has a default that no schema tells"
+            assert path == "image" or isinstance(at, dict) or "default" in declared, (
+                f"{path} has a default that no schema tells"
+            )
 
 
 @pytest.mark.parametrize("cluster", sorted(folder.name for folder in (HOME / "clusters").iterdir()))
@@ -77,7 +86,9 @@ def test_dataset_claims_of_a_cluster_are_in_the_namespace_of_every_team(cluster:
         assert told == {claim["metadata"]["name"] for claim in claims}, team.name
 
 
-@pytest.mark.parametrize("job", sorted(path.parent.relative_to(HOME).as_posix() for path in HOME.glob("jobs/*/*/job.yaml")))
+@pytest.mark.parametrize(
+    "job", sorted(path.parent.relative_to(HOME).as_posix() for path in HOME.glob("jobs/*/*/job.yaml"))
+)
 def test_kustomizations_of_jobs_differ_in_their_first_lines_alone(job: str) -> None:
     lines = (HOME / job / "kustomization.yaml").read_text().splitlines()
     first = (HOME / "jobs/research/gpt2-124m/kustomization.yaml").read_text().splitlines()

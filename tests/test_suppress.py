@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.rules.registry import registered
 from trainyard.suppress import Suppression, apply, find

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.report.repository import REPO, line_reader
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.report import Report, write
 from trainyard.rules.registry import Rule
-
-from tests.report.repository import REPO, line_reader
 
 HERE = Path(__file__).parent
 
@@ -47,7 +47,7 @@ def printed() -> Printed:
 def at() -> Callable[..., Place]:
     """A place in a file of the repository, found by its text."""
 
-    def place(file: str, text: str, label: str = "", *, object: str = "", path: str = "") -> Place:  # noqa: A002
+    def place(file: str, text: str, label: str = "", *, object: str = "", path: str = "") -> Place:
         lines = (REPO / file).read_text().split("\n")
         line, column = next((n, row.index(text)) for n, row in enumerate(lines, 1) if text in row)
         return Place(object, path, Position(file, line, column + 1, len(text)), label)

@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+
 import trainyard.report
 from trainyard.report import Report
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
-import trainyard.report
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import trainyard.report
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.report import FORMATS, Report, write
 from trainyard.report.escape import inert, visible

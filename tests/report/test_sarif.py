@@ -8,13 +8,13 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+
+from tests.report.repository import line_reader
 from trainyard import __version__
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.report import Report
 from trainyard.report.sarif import artifact_uri
 from trainyard.rules.registry import Rule
-
-from tests.report.repository import line_reader
 
 Snapshot = Callable[[str, str], None]
 Printed = Callable[..., str]

@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from tests.report.repository import REPO, line_reader
 from trainyard.errors import UsageError
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.report import Report
 from trainyard.report.terminal import columns, wants_color, width
-
-from tests.report.repository import REPO, line_reader
 
 Snapshot = Callable[[str, str], None]
 Printed = Callable[..., str]

@@ -33,8 +33,6 @@ def test_any_other_batch_is_wrong(micro: int, accumulation: int, nodes: int, gpu
     ]
 
 
-
-
 @pytest.mark.parametrize("batch", [{"micro": None}, {"micro": "auto"}, {"global": None}, {"accumulation": 0}])
 def test_a_batch_that_is_not_whole_is_left_to_the_schema(batch: dict[str, object]) -> None:
     assert judge_good_job_with("BAT001", training_job(batch=batch)) == []

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+
 from trainyard.nodes import load_documents
 from trainyard.objects import Object
 from trainyard.schema import SchemaProblem

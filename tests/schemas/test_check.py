@@ -4,13 +4,13 @@ import stat
 from pathlib import Path
 
 import pytest
+
+from tests.schemas.conftest import HERE, HOME, Snapshot, as_text, unit_of
 from trainyard import schema
 from trainyard.errors import Fault
 from trainyard.objects import Object
 from trainyard.schema import check
 from trainyard.unit import Unit
-
-from tests.schemas.conftest import HERE, HOME, Snapshot, as_text, unit_of
 
 BAD = sorted((HERE / "bad").glob("*.yaml"))
 GOOD = sorted((HERE / "good").glob("*.yaml"))

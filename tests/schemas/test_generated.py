@@ -9,12 +9,12 @@ from typing import Any
 import jsonschema
 import jsonschema_rs
 import pytest
+
+from tests.schemas.conftest import HERE, HOME, unit_of
 from trainyard.objects import Object
 from trainyard.schema import check, schema_of
 from trainyard.schema_generation import generated_paths
 from trainyard.unit import Unit
-
-from tests.schemas.conftest import HERE, HOME, unit_of
 
 SCHEMAS = HOME / "schemas"
 GENERATED = generated_paths(SCHEMAS)

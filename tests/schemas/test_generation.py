@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.schemas.conftest import HOME
 from trainyard.errors import Fault
 from trainyard.schema_generation import MARK, drift, generate, write
 from trainyard.schema_generation.fold import fold, to_text
 from trainyard.schema_generation.sources import read_sources
 from trainyard.schema_generation.structure import QUANTITY, StructureError, core, custom
-
-from tests.schemas.conftest import HOME
 
 CONTAINER: dict[str, Any] = {
     "description": "Prose that must not come along.",

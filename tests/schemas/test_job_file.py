@@ -7,12 +7,12 @@ from typing import Any
 import jsonschema
 import jsonschema_rs
 import pytest
+
+from tests.schemas.conftest import HERE, HOME, Snapshot
 from trainyard.errors import Fault
 from trainyard.finding import Finding, Severity
 from trainyard.jobfile import check_facts
 from trainyard.nodes import load_documents
-
-from tests.schemas.conftest import HERE, HOME, Snapshot
 
 OWN = sorted((HOME / "schemas/trainyard.dev").glob("*.json"))
 JOBS = sorted(HOME.glob("jobs/*/*/job.yaml"))

@@ -29,7 +29,7 @@ class ManifestOrigin:
 
 
 def read_manifests(name: str, files: Sequence[str], sources: Sources) -> tuple[Unit, ManifestOrigin]:
-    """The objects of some files, `kind: List` taken apart. InputError where a document is no object, or there is none."""
+    """Objects of some files, `kind: List` taken apart. InputError where a document is no object, or there is none."""
     nodes: list[Node] = []
     for file in files:
         for document in sources.documents(file):

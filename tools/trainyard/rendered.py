@@ -94,7 +94,7 @@ class Prepared:
         return replace(finding, jobs=(self.target.name,))
 
     def unit(self, rendering: Rendering) -> tuple[Unit, RenderedOrigin]:
-        """The unit of what came out. InputError where kustomize refused; adds what only the replay sees to `findings`."""
+        """The unit of what came out; adds what only the replay sees to `findings`. InputError where kustomize refused."""
         assert self.replayed is not None
         if rendering.error:
             raise _refused(rendering, self.replayed, self.target.name)
@@ -124,4 +124,6 @@ def _hits_nothing(patch: PatchRecord) -> InputError:
     message = "patch hits nothing: no object matches its target"
     if at is None:
         return InputError(message, patch.file)
-    return InputError(message, at.file, at.line, at.column, "compare kind, name and namespace with the objects it is for")
+    return InputError(
+        message, at.file, at.line, at.column, "compare kind, name and namespace with the objects it is for"
+    )

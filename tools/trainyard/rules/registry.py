@@ -82,7 +82,7 @@ def registered() -> dict[str, Rule]:
 
 
 def declare(id: str, name: str, severity: Severity, page: str) -> Rule:
-    """Register the page of findings that another stage of the pipeline raises, so that `explain` and SARIF know them."""
+    """Register the page of findings that another stage raises, so that `explain` and SARIF know them."""
 
     def nothing(_: Unit) -> Iterable[Problem]:
         return ()

@@ -1,8 +1,8 @@
 """What the controllers will really run, in one shape whatever the kind of job.
 
-Adapters build it, one a kind; rules, the planner and the rehearsal read it. Every value carries the field that holds it,
-so that a finding can point there. A value that cannot be known from manifests (a Secret's content, an unknown image's
-entry point) is None, and rules stay silent about it.
+Adapters build it, one a kind; rules read it. Every value carries the field that holds it, so that a finding can point
+there. A value that cannot be known from manifests (a Secret's content, an unknown image's entry point) is None, and
+rules stay silent about it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from trainyard.objects import Object, Spot
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value and the field that holds it. `implied` says that nobody wrote it: it is a controller's or tool's default."""
+    """A value and the field that holds it. `implied`: nobody wrote it, it is a controller's or a tool's default."""
 
     value: Any
     spot: Spot
