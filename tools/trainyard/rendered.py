@@ -94,7 +94,7 @@ class Prepared:
         return replace(finding, jobs=(self.target.name,))
 
     def unit(self, rendering: Rendering) -> tuple[Unit, RenderedOrigin]:
-        """The unit of what came out; adds what only the replay sees to `findings`. InputError where kustomize refused."""
+        """What came out; adds what only the replay sees to `findings`. InputError where kustomize refused."""
         assert self.replayed is not None
         if rendering.error:
             raise _refused(rendering, self.replayed, self.target.name)
