@@ -90,7 +90,7 @@ POD = "spec.template.spec"
             "job.yaml",
             "podReplacementPolicy:",
             "podReplacementPolice:",
-            "podReplacementPolice: ▸Failed",
+            "▸podReplacementPolice: Failed",
             TITLE,
             "spec.podReplacementPolice",
         ),

@@ -20,10 +20,10 @@ LLAMA_JOB = "Job/research/llama-8b-sft"
             "NCL002",
             "NCCL_SOCKET_IFNAME: eth0",
             "NCCL_SOCKET_IFNAMES: eth0",
-            "NCCL_SOCKET_IFNAMES: ▸eth0",
+            "▸NCCL_SOCKET_IFNAMES: eth0",
             "NCCL_SOCKET_IFNAMES",
         ),
-        ("NCL002", "GLOO_SOCKET_IFNAME", "GLOO_SOCKET_IFNAMES", "GLOO_SOCKET_IFNAMES: ▸eth0", "GLOO_SOCKET_IFNAMES"),
+        ("NCL002", "GLOO_SOCKET_IFNAME", "GLOO_SOCKET_IFNAMES", "▸GLOO_SOCKET_IFNAMES: eth0", "GLOO_SOCKET_IFNAMES"),
         (
             "NCL001",
             "NCCL_NET: IB",

@@ -127,7 +127,6 @@ def test_image_by_tag(checkout: Checkout) -> None:
     ("rule", "name", "value"),
     [
         ("NCL001", "NCCL_IB_TIMEOUT", "high"),
-        ("NCL002", "NCCL_IB_TIMOUT", '"22"'),
         ("NCL005", "NCCL_BUFFSIZE", "8M"),
         ("NCL006", "NCCL_IB_TIMEOUT", '"40"'),
     ],
@@ -135,6 +134,12 @@ def test_image_by_tag(checkout: Checkout) -> None:
 def test_variable_of_nccl(checkout: Checkout, rule: str, name: str, value: str) -> None:
     checkout.append(LLAMA_JOB, f"  env:\n    {name}: {value}\n")
     checkout.expect(Found(rule, LLAMA_JOB, f"{name}: ▸{value}", "ConfigMap/research/llama-8b-sft-env", f"data.{name}"))
+
+
+def test_name_of_a_variable_is_misspelt(checkout: Checkout) -> None:
+    checkout.append(LLAMA_JOB, '  env:\n    NCCL_IB_TIMOUT: "22"\n')
+    env = "ConfigMap/research/llama-8b-sft-env"
+    checkout.expect(Found("NCL002", LLAMA_JOB, "▸NCCL_IB_TIMOUT", env, "data.NCCL_IB_TIMOUT"))
 
 
 def test_key_stands_twice(checkout: Checkout) -> None:

@@ -36,7 +36,7 @@ def test_variable_stands_twice(checkout: Checkout) -> None:
 
 def test_misspelt_field(checkout: Checkout) -> None:
     patch = checkout.patch(LLAMA, HEAD + "spec:\n  activeDeadlineSecond: 3600\n")
-    checkout.expect(Found("SCH001", patch, "activeDeadlineSecond: ▸3600", JOB, "spec.activeDeadlineSecond"))
+    checkout.expect(Found("SCH001", patch, "▸activeDeadlineSecond: 3600", JOB, "spec.activeDeadlineSecond"))
 
 
 def test_text_for_number(checkout: Checkout) -> None:

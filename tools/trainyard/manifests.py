@@ -17,15 +17,22 @@ class ManifestOrigin:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
 
-    def position(self, rendered: Object, path: Path) -> Position | None:
+    def position(self, rendered: Object, path: Path, at_key: bool = False) -> Position | None:
         """The place of a field, or of the nearest one above it that is there."""
-        root = self._nodes[rendered.index]
-        for length in range(len(path), 0, -1):
-            node = root.at(path[:length])
-            if node is not None:
-                whole = length == len(path) and not isinstance(node.value, dict | list)
-                return node.mark if whole else node.key_mark or node.mark
-        return root.mark
+        return place_in(self._nodes[rendered.index], path, at_key)
+
+
+def place_in(root: Node, path: Path, at_key: bool) -> Position | None:
+    """Where a field of a document stands, or the nearest one above it that is there.
+
+    That is its value where it holds one, and its key for a map or a list, or where `at_key` asks for it.
+    """
+    for length in range(len(path), 0, -1):
+        node = root.at(path[:length])
+        if node is not None:
+            is_value = length == len(path) and not isinstance(node.value, dict | list)
+            return node.mark if is_value and not at_key else node.key_mark or node.mark
+    return root.mark
 
 
 def read_manifests(name: str, files: Sequence[str], sources: Sources) -> tuple[Unit, ManifestOrigin]:

@@ -54,6 +54,8 @@ class Spot:
     object: Object
     path: Path
     label: str = ""
+    at_key: bool = False
+    """True where the name of the field is meant, not its value."""
 
     def below(self, *path: str | int, label: str = "") -> "Spot":
         """A field under this one."""
@@ -61,7 +63,7 @@ class Spot:
 
     def saying(self, label: str) -> "Spot":
         """The same field with other words under its caret."""
-        return Spot(self.object, self.path, label)
+        return Spot(self.object, self.path, label, self.at_key)
 
 
 def _text(value: Any) -> str:

@@ -52,7 +52,7 @@ BAD_INPUT = declare(
 class Origin(Protocol):
     """Knows where the fields of a unit's objects were written."""
 
-    def position(self, rendered: Object, path: FieldPath) -> Position | None:
+    def position(self, rendered: Object, path: FieldPath, at_key: bool = False) -> Position | None:
         """The place of a field, or of the nearest one above it that is there; None where that is not known."""
 
 
@@ -194,7 +194,7 @@ class _Run:
                 result.add(rule, problem, origin)
         for refused in schema.check([unit for _, unit, _ in made]):
             result, _, origin = made[refused.unit_index]
-            spot = Spot(refused.object, refused.path)
+            spot = Spot(refused.object, refused.path, at_key=refused.at_key)
             result.add(rules[refused.rule_id], Problem(refused.message, spot, help=refused.help), origin)
         for result in results:
             yield self._finish(result)
@@ -347,7 +347,7 @@ def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:
 
 def _place(spot: Spot, origin: Origin) -> Place:
     path = format_path(spot.object.data, spot.path)
-    return Place(spot.object.title, path, origin.position(spot.object, spot.path), spot.label)
+    return Place(spot.object.title, path, origin.position(spot.object, spot.path, spot.at_key), spot.label)
 
 
 def _key(target: Target) -> str:

@@ -8,6 +8,7 @@ from trainyard.finding import Finding, Position
 from trainyard.folder import FACTS, assembly
 from trainyard.jobfile import check_facts
 from trainyard.kustomization import Kustomization, load_graph
+from trainyard.manifests import place_in
 from trainyard.nodes import Node
 from trainyard.objects import Object
 from trainyard.render import Rendering
@@ -23,17 +24,10 @@ class RenderedOrigin:
         self._replayed = replayed
         self._facts = facts
 
-    def position(self, rendered: Object, path: Path) -> Position | None:
+    def position(self, rendered: Object, path: Path, at_key: bool = False) -> Position | None:
         """The place of a field, or of the nearest one above it that is there; None where it is not known."""
         fact = self._facts.get(rendered.index)
-        if fact is None:
-            return self._replayed.position(rendered, path)
-        for length in range(len(path), -1, -1):
-            node = fact.at(path[:length])
-            if node is not None:
-                whole = length == len(path) and not isinstance(node.value, dict | list)
-                return node.mark if whole else node.key_mark or node.mark
-        return None
+        return self._replayed.position(rendered, path, at_key) if fact is None else place_in(fact, path, at_key)
 
 
 class Prepared:

@@ -100,6 +100,8 @@ class SchemaProblem:
     """The wrong field; for a missing one the field that lacks it; `("kind",)` for an unknown kind."""
     message: str
     help: str = ""
+    at_key: bool = False
+    """True where the field may not be there at all, whatever its value."""
 
 
 @dataclass(slots=True)
@@ -325,4 +327,6 @@ def _explained(refused: Sequence[_Distinct], words: Mapping[str, str]) -> Iterat
         for unit_index, rendered in one.users:
             for violation in found:
                 message = sentence(violation, field_name(one.data, violation.path))
-                yield SchemaProblem(unit_index, VIOLATION.id, rendered, violation.path, message, violation.help)
+                yield SchemaProblem(
+                    unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key
+                )

@@ -57,11 +57,11 @@ class Replay:
         """The replayed object of the same apiVersion, kind, namespace and name, or None."""
         return self._by_id.get(ObjectId(rendered.api_version, rendered.kind, rendered.namespace, rendered.name))
 
-    def position(self, rendered: Object, path: Path) -> Position | None:
+    def position(self, rendered: Object, path: Path, at_key: bool = False) -> Position | None:
         """Where the field at `path` was written; for an absent one, the nearest field above it that is there.
 
         None where the replayed value differs from the rendered one. A map or list counts as equal where it has the same
-        keys or length; its position is that of its key. The path may go on into a JSON or YAML document in a string.
+        keys or length; its position is that of its key, as is every position with `at_key`. The path may go on into a JSON or YAML document in a string.
         """
         node = self.node(rendered)
         data: Any = rendered.data
@@ -84,7 +84,9 @@ class Replay:
                 return None
             node = below
             best = _place(node, data) or best
-        return best if node is not None and _same(node, data) else None
+        if node is None or not _same(node, data):
+            return None
+        return (node.key_mark or best) if at_key else best
 
     @cached_property
     def wires(self) -> tuple[Wire, ...]:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from trainyard.catalogue import Variable, nearest, variable
 from trainyard.finding import Severity
-from trainyard.rules.nccl.settings import assignments
+from trainyard.objects import Spot
+from trainyard.rules.nccl.settings import Assignment, assignments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
@@ -46,7 +47,7 @@ def near_miss_name(workload: Workload) -> Iterator[Problem]:
         if meant is not None:
             yield Problem(
                 f"{found.name} is read by nothing; {meant.name} is one that {meant.library} reads",
-                found.spot.saying("ignored without a word"),
+                _named(found).saying("ignored without a word"),
                 help=f"rename it to {meant.name}",
             )
 
@@ -80,7 +81,7 @@ def phantom_or_removed_name(workload: Workload) -> Iterator[Problem]:
             continue
         yield Problem(
             f"{found.name} {_standing(facts)}",
-            found.spot,
+            _named(found),
             help=f"use {facts.instead}" if facts.instead else "remove it",
         )
 
@@ -121,6 +122,15 @@ def duplicate_env(workload: Workload) -> Iterator[Problem]:
                         help="keep one of the two",
                     )
                 first.setdefault(name, index)
+
+
+def _named(found: Assignment) -> Spot:
+    """Where the name of a variable stands: its key in a ConfigMap, its item in a list of variables."""
+    spot = found.spot
+    if spot.path[-1:] == (found.name,):
+        return Spot(spot.object, spot.path, spot.label, at_key=True)
+    is_item = spot.path[-1:] == ("value",) and spot.path[-3:-2] == ("env",)
+    return Spot(spot.object, spot.path[:-1], spot.label) if is_item else spot
 
 
 def _meant(name: str) -> Variable | None:
