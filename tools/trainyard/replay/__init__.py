@@ -61,7 +61,8 @@ class Replay:
         """Where the field at `path` was written; for an absent one, the nearest field above it that is there.
 
         None where the replayed value differs from the rendered one. A map or list counts as equal where it has the same
-        keys or length; its position is that of its key, as is every position with `at_key`. The path may go on into a JSON or YAML document in a string.
+        keys or length; its position is that of its key, as is every position with `at_key`. The path may go on into a
+        JSON or YAML document in a string.
         """
         node = self.node(rendered)
         data: Any = rendered.data
