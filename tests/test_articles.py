@@ -60,6 +60,8 @@ MISTAKES = [
     ),
     ("NCCL_DEBUG=INFO left on", "indexed-job", "NCL007", f"{TRAINER}.env[NCCL_DEBUG].value"),
     ("the image is named by a tag", "indexed-job", "SEC004", f"{TRAINER}.image"),
+    ("backoffLimit is left at 6, and a crash costs four pods", "indexed-job", "RST002", "spec.backoffLimit"),
+    ("backoffLimit is left at 6, and a crash costs four pods", "deepspeed-job", "RST002", "spec.backoffLimit"),
     ("a subdomain, and no Service of that name", "deepspeed-job", "RDV004", f"{POD}.subdomain"),
     (
         "DeepSpeed's configuration is named from wherever the image starts, and mounted in /app",
@@ -69,6 +71,12 @@ MISTAKES = [
     ),
     ("ZeRO checkpoints are written to no volume at all", "deepspeed-job", "STO003", f"{POD}.volumes"),
     ("neither CPU nor memory is requested", "deepspeed-job", "RES001", f"{TRAINER}.resources"),
+    (
+        "nodes may come and go, but the first failed rank ends the job",
+        "pytorchjob",
+        "RST001",
+        f"{WORKER}.containers[0].command[0]",
+    ),
     (
         "options of mpirun and their values in one word",
         "mpijob",

@@ -19,6 +19,7 @@ FAMILIES = (
     "network",
     "rendezvous",
     "resources",
+    "restarts",
     "secrets",
     "storage",
 )
