@@ -10,9 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from set_up.command import Progress, SetUpError, output_of, run, version_in
+from set_up.control_plane import control_plane
 from set_up.part import Part, ensure, is_fresh, locked
 
-TARGETS = ("lint", "test", "old-kustomize", "uv")
+TARGETS = ("lint", "test", "controlplane", "old-kustomize", "uv")
 OLDEST_UV = (0, 5, 0)
 UV_SETTINGS = {"UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
 GO_SETTINGS = {
@@ -61,6 +62,9 @@ class SetUp:
                 return self._programs(), self._environment("lint")
             case "test":
                 return self._programs(), self._environment("lint"), self._environment("test")
+            case "controlplane":
+                control = control_plane(self.home, self.progress, self._go, self._build_one)
+                return self._programs(), self._environment("lint"), control
             case "old-kustomize":
                 return (self._old_programs(),)
             case _:
@@ -132,6 +136,10 @@ class SetUp:
         """Builds Go packages of a module: no C compiler, no flags of the user's, nothing that is not pinned."""
         flags = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w")
         self._run([go, "build", *flags, "-o", to, *packages], GO_SETTINGS, without=GO_UNSET, cwd=module)
+
+    def _build_one(self, go: Path, module: Path, package: str, to: Path) -> None:
+        """Builds one large package, and names each of its parts as it is compiled."""
+        self._build(go, module, ["-v", package], to)
 
     def _uv(self) -> Path:
         """A uv that fits: from PATH, or installed here with pip."""

@@ -1,0 +1,55 @@
+"""The control plane of tools/verify-jobs: which Go programs it consists of, and how they come into .tools/controlplane."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from set_up.command import Progress, SetUpError, output_of
+from set_up.part import Part
+
+FOLDER = "controlplane"
+PROGRAMS = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+    "authority": "./authority",
+}
+"""Each program and its package, in the order in which they are built."""
+
+EXPECTED = "about 9 minutes and 3 GB of disk on two cores where Go has built none of it before"
+KWOK = "sigs.k8s.io/kwok"
+STAGES = ("node/fast", "pod/fast")
+"""Folders of kwok's module, under kustomize/stage, that say how its nodes and pods live."""
+
+Build = Callable[[Path, Path, str, Path], None]
+"""Builds one package: Go, the module's folder, the package, the file to write."""
+
+
+def control_plane(home: Path, progress: Progress, go: Callable[[], Path], build: Build) -> Part:
+    """The part of the set-up that holds the control plane. It stays as it is while other parts of the set-up change."""
+    module = home / "tools/go/controlplane"
+    inputs = (module / "go.mod", module / "go.sum", *sorted((module / "authority").glob("*.go")), Path(__file__))
+
+    def make(folder: Path) -> None:
+        compiler = go()
+        progress.step(f"building the control plane, once: {EXPECTED}")
+        for number, (name, package) in enumerate(PROGRAMS.items(), start=1):
+            progress.step(f"building {name} with Go ({number} of {len(PROGRAMS)})")
+            build(compiler, module, package, folder / name)
+        progress.step("taking kwok's stages from its module")
+        _copy_stages(compiler, module, folder / "stages")
+
+    return Part(FOLDER, inputs, tuple(PROGRAMS), make)
+
+
+def _copy_stages(go: Path, module: Path, to: Path) -> None:
+    source = output_of([go, "-C", module, "list", "-m", "-f", "{{.Dir}}", KWOK], {"GOFLAGS": "-mod=readonly", "GOWORK": "off"})
+    if not source:
+        raise SetUpError(f"the module {KWOK} is not where Go keeps its modules")
+    to.mkdir()
+    for stage in STAGES:
+        for file in sorted((Path(source) / "kustomize/stage" / stage).glob("*.yaml")):
+            if file.name != "kustomization.yaml":
+                shutil.copyfile(file, to / f"{stage.replace('/', '-')}-{file.name}")
