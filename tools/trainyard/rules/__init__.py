@@ -21,6 +21,7 @@ FAMILIES = (
     "resources",
     "restarts",
     "secrets",
+    "server",
     "storage",
 )
 """Every module that declares rules; a module that is not listed is not run."""

@@ -1,0 +1,180 @@
+"""What a real API server says of rendered jobs: a server-side dry run of every object, and the pods they would become."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainyard.controlplane.client import Client, Refused, User
+from trainyard.discover import Discovery, Target, TargetKind, has_kustomization
+from trainyard.errors import InputError
+from trainyard.fieldpath import format_path
+from trainyard.finding import Finding, Place
+from trainyard.objects import Object
+from trainyard.pipeline import Origin, input_finding
+from trainyard.rules.registry import Problem, Rule
+from trainyard.rules.server import REJECTS, WARNS
+from trainyard.sources import Sources
+from trainyard.unit import Unit
+from trainyard.verify.answers import problems, warned
+
+if TYPE_CHECKING:
+    from trainyard.controlplane import Plane
+
+ARGO_CD = User.service_account("argocd", "argocd-application-controller")
+"""Who applies jobs, and whom clusters/<name>/platform lets do so."""
+ANYWHERE = ""
+"""The cluster of what names none: a server without platform objects."""
+_CLUSTER_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z")
+_LATER = {"CustomResourceDefinition": 0, "Namespace": 1}
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Made:
+    """A target's objects, or why there are none."""
+
+    target: Target
+    findings: list[Finding] = field(default_factory=list)
+    unit: Unit | None = None
+    origin: Origin | None = None
+
+    def add(self, rule: Rule, problem: Problem) -> None:
+        assert self.origin is not None
+        spot = problem.spot
+        position = self.origin.position(spot.object, spot.path)
+        place = Place(spot.object.title, format_path(spot.object.data, spot.path), position, spot.label)
+        named = (rule.id, rule.name, rule.severity)
+        self.findings.append(Finding(*named, problem.message, place, (), problem.help, (self.target.name,)))
+
+    @property
+    def cluster(self) -> str:
+        """The cluster that a job lands on."""
+        fact = self.unit.fact("Cluster") if self.unit is not None else None
+        return fact.name if fact is not None and _CLUSTER_NAME.match(fact.name) else ANYWHERE
+
+
+def verify(
+    root: Path,
+    found: Discovery,
+    sources: Sources,
+    *,
+    client: Client | None = None,
+    as_user: User | None = ARGO_CD,
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """What the API server refuses or warns of, and input that cannot be judged.
+
+    Without a client, a control plane of its own is started for each cluster that a job lands on, and gets what is in
+    clusters/<name>/platform. With one, that server is asked as `as_user` and nothing on it changes.
+    """
+    say = progress or (lambda _: None)
+    made = _rendered(root, found.targets, sources)
+    try:
+        if client is not None:
+            asked = client.acting_as(as_user) if as_user is not None else client
+            for each in made:
+                say(f"asking {client.server} about {each.target.name}")
+                _dry_run(asked, each)
+        else:
+            for cluster in sorted({each.cluster for each in made if each.unit is not None}):
+                made += _on_own_server(root, cluster, [each for each in made if each.cluster == cluster], sources, say)
+    finally:
+        say("")
+    unread = [input_finding(error, error.file) for error in found.errors]
+    return unread + [finding for each in made for finding in each.findings]
+
+
+def _on_own_server(root: Path, cluster: str, jobs: list[_Made], sources: Sources, say: Progress) -> list[_Made]:
+    """Judge what lands on one cluster. Gives its platform too, for what is wrong with that."""
+    from trainyard.controlplane import running
+    from trainyard.verify.pods import refusals
+
+    say(f"starting a control plane{f' for {cluster}' if cluster else ''}")
+    with ExitStack() as stack:
+        plane: Plane = stack.enter_context(running())
+        admin = plane.client()
+        stack.callback(admin.close)
+        folder = f"clusters/{cluster}/platform"
+        platform: list[_Made] = []
+        if cluster and has_kustomization(root / folder):
+            platform = _rendered(root, [Target(folder, TargetKind.KUSTOMIZATION)], sources)
+            _apply(admin, platform[0])
+        else:
+            _make_namespaces(admin, jobs)
+        asked = admin.acting_as(ARGO_CD) if platform else admin
+        stack.callback(asked.close)
+        for job in jobs:
+            if job.unit is None:
+                continue
+            say(f"asking the API server about {job.target.name}")
+            _dry_run(asked, job)
+            if not job.findings:
+                for problem in refusals(admin, job.unit):
+                    job.add(REJECTS, problem)
+        return platform
+
+
+def _rendered(root: Path, targets: Sequence[Target], sources: Sources) -> list[_Made]:
+    from trainyard.manifests import read_manifests
+    from trainyard.render import render
+    from trainyard.rendered import Prepared
+
+    made = [_Made(target) for target in targets]
+    ready: list[tuple[_Made, Prepared]] = []
+    for each in made:
+        try:
+            if each.target.kind is TargetKind.MANIFESTS:
+                each.unit, each.origin = read_manifests(each.target.name, each.target.files, sources)
+                continue
+            prepared = Prepared(sources, each.target)
+            each.findings += prepared.findings
+            if prepared.may_render:
+                ready.append((each, prepared))
+        except InputError as error:
+            each.findings.append(input_finding(error, each.target.name))
+    renderings = render(root, [each.target.name for each, _ in ready])
+    for (each, prepared), rendering in zip(ready, renderings, strict=True):
+        try:
+            each.unit, each.origin = prepared.unit(rendering)
+        except InputError as error:
+            each.findings.append(input_finding(error, each.target.name))
+    return made
+
+
+def _dry_run(client: Client, made: _Made) -> None:
+    """Apply every object of a unit without storing it."""
+    if made.unit is None:
+        return
+    for item in made.unit.objects:
+        for rule, problem in _answers(client, item, dry_run=True):
+            made.add(rule, problem)
+
+
+def _apply(admin: Client, made: _Made) -> None:
+    """Apply what a cluster holds before its jobs come, in an order in which it can be."""
+    if made.unit is None:
+        return
+    for item in sorted(made.unit.objects, key=lambda item: _LATER.get(item.kind, len(_LATER))):
+        for rule, problem in _answers(admin, item, dry_run=False):
+            made.add(rule, problem)
+
+
+def _answers(client: Client, item: Object, *, dry_run: bool) -> Iterator[tuple[Rule, Problem]]:
+    try:
+        answer = client.apply(item.data, dry_run=dry_run)
+    except Refused as refused:
+        for problem in problems(item, refused):
+            yield REJECTS, problem
+        return
+    for text in answer.warnings:
+        yield WARNS, warned(item, text)
+
+
+def _make_namespaces(admin: Client, jobs: Sequence[_Made]) -> None:
+    names = {item.namespace for job in jobs if job.unit is not None for item in job.unit.objects}
+    for name in sorted(names - {"", "default"}):
+        admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

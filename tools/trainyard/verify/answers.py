@@ -1,0 +1,165 @@
+"""What the API server said, as problems at the fields that it means."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from trainyard.controlplane.client import Refused
+from trainyard.fieldpath import Path, lookup
+from trainyard.objects import Object
+from trainyard.quantity import quantity
+from trainyard.rules.registry import Problem
+
+_TOKEN = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
+_PATH_IN_MESSAGE = re.compile(r"(?:^|[ ,(\"])\.?((?:metadata|spec|data|rules|subjects|roleRef)\b[^\s:\"]*?(?:\[[^\]]*\][^\s:\"]*?)*)(?=[:\"\s]|$)")
+_SELECTED = re.compile(r'(\w+)="([^"]*)"')
+_DUMP = re.compile(r"^Invalid value: [{\[].*[}\]]: ", re.DOTALL)
+_CONVERTED = re.compile(
+    r"^(?:failed to convert new object \(.*?\) to proper version: |unable to convert unstructured object to [^:]*: |"
+    r"failed to create typed patch object \(.*?\): |[A-Z]\w+ in version \"[^\"]*\" cannot be handled as a \w+: |"
+    r"[\w.]+ \"[^\"]*\" is (?:invalid|forbidden): |[\w.]+ is forbidden: |strict decoding error: |\d+ errors?:\s*)"
+)
+_GO_VALUE = re.compile(r"&value\.valueUnstructured\{Value:(.*?)\}")
+_QUANTITY_MAPS = ("limits", "requests", "hard", "max", "min", "default", "defaultRequest", "capacity")
+_CONTAINER = re.compile(r'containers? ((?:"[^"]+"(?:, )?)+)')
+
+PATTERN_OF_QUANTITIES = "quantities must match the regular expression"
+
+
+def problems(item: Object, refused: Refused, prefix: Path = ()) -> Iterator[Problem]:
+    """A problem for each cause of a refusal of `item`, or of the pods made from its pod template at `prefix`."""
+    data: Any = lookup(item.data, prefix)
+    what = f"the pods of this {item.kind}" if prefix else f"this {item.kind}"
+    causes = refused.causes
+    if refused.reason == "Invalid" and causes:
+        for cause in causes:
+            field = str(cause.get("field", ""))
+            path = server_path(field, data)
+            rest = "" if path or not field else f"{field}: "
+            yield Problem(_told(what, rest + brief(str(cause.get("message", "")))), item.at(*prefix, *path))
+        return
+    message = brief(str(refused))
+    yield Problem(_told(what, message), item.at(*prefix, *_meant(message, data)))
+
+
+def warned(item: Object, text: str) -> Problem:
+    """A warning of the API server about `item`."""
+    return Problem(f"the API server warns of this {item.kind}: {brief(text)}", item.at(*_meant(text, item.data)))
+
+
+def server_path(field: str, data: Any) -> Path:
+    """A field as the API server writes it, `spec.containers[0].resources.limits[cpu]`, as a path through `data`.
+
+    It ends at the last step that is there; one step more may be absent, which is a field that is missing.
+    """
+    path: list[str | int] = []
+    steps = [_Step(found[1], found[2]) for found in _TOKEN.finditer(field)]
+    while steps:
+        step = steps.pop(0)
+        below, taken = _into(data, step, steps)
+        if below is None:
+            key = step.key(data)
+            return (*path, key) if key is not None and not steps else tuple(path)
+        del steps[: taken - 1]
+        path.append(below[0])
+        data = below[1]
+    return tuple(path)
+
+
+def brief(message: str) -> str:
+    """A message without the object that it repeats and without the layers that it passed through."""
+    while (shorter := _CONVERTED.sub("", message, count=1)) != message:
+        message = shorter
+    message = _DUMP.sub("", message)
+    return _GO_VALUE.sub(r"\1", message).strip()
+
+
+class _Step:
+    """One part of a field path: a name, an index, or a key in brackets."""
+
+    def __init__(self, name: str | None, bracket: str | None) -> None:
+        self.text = name if name is not None else bracket or ""
+        self.bracket = name is None
+
+    def key(self, data: Any) -> str | int | None:
+        """The key that it is in `data`, there or not; None where it can be none."""
+        if isinstance(data, dict):
+            return self.text.strip('"')
+        if not isinstance(data, list):
+            return None
+        if self.text.isdigit():
+            return int(self.text) if int(self.text) < len(data) else None
+        wanted = dict(_SELECTED.findall(self.text))
+        fits = (
+            index
+            for index, each in enumerate(data)
+            if wanted and isinstance(each, dict) and all(str(each.get(key)) == value for key, value in wanted.items())
+        )
+        return next(fits, None)
+
+
+def _into(data: Any, step: _Step, after: list[_Step]) -> tuple[tuple[str | int, Any] | None, int]:
+    """The entry of `data` that a step names, and how many steps that took: keys may hold dots of their own."""
+    key = step.key(data)
+    if key is None:
+        return None, 1
+    try:
+        return (key, data[key]), 1
+    except (LookupError, TypeError):
+        pass
+    name = str(key)
+    for taken, more in enumerate(after, start=2):
+        if more.bracket:
+            break
+        name += f".{more.text}"
+        if isinstance(data, dict) and name in data:
+            return (name, data[name]), taken
+    return None, 1
+
+
+def _told(what: str, message: str) -> str:
+    return f"the API server refuses {what}: {message}"
+
+
+def _meant(message: str, data: Any) -> Path:
+    """The field that a message without causes is about, or the object itself."""
+    if PATTERN_OF_QUANTITIES in message:
+        return next(_bad_quantities(data, ()), ())
+    if message.startswith("namespaces ") and "not found" in message:
+        return ("metadata", "namespace")
+    if found := _PATH_IN_MESSAGE.search(message):
+        return server_path(found[1], data)
+    return _of_container(message, data)
+
+
+def _of_container(message: str, data: Any) -> Path:
+    """The part of a pod or pod template that Pod Security or a LimitRange means."""
+    for spec_path in ((), ("spec",), ("spec", "template", "spec")):
+        try:
+            containers = lookup(data, (*spec_path, "containers"))
+        except KeyError:
+            continue
+        if not isinstance(containers, list):
+            continue
+        named = _CONTAINER.search(message)
+        names = re.findall(r'"([^"]+)"', named[1]) if named else []
+        index = next((i for i, each in enumerate(containers) if isinstance(each, dict) and each.get("name") in names), None)
+        if "PodSecurity" in message:
+            return (*spec_path, "securityContext") if index is None else (*spec_path, "containers", index, "securityContext")
+        if "per Container" in message or "per Pod" in message:
+            return (*spec_path, "containers", index or 0, "resources")
+    return ()
+
+
+def _bad_quantities(data: Any, path: Path) -> Iterator[Path]:
+    """Fields that hold quantities and hold none that can be read."""
+    items: list[tuple[str | int, Any]] = []
+    if isinstance(data, dict):
+        items = list(data.items())
+    elif isinstance(data, list):
+        items = list(enumerate(data))
+    for key, value in items:
+        holds = key == "sizeLimit" or (path and path[-1] in _QUANTITY_MAPS)
+        if holds and not isinstance(value, dict | list) and quantity(value) is None:
+            yield (*path, key)
+        yield from _bad_quantities(value, (*path, key))

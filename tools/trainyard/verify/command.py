@@ -1,0 +1,170 @@
+"""verify-jobs: asks a real API server about jobs, and reports like lint-jobs."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainyard.errors import EXIT_BAD_INPUT, EXIT_FAULT, Fault, UsageError
+from trainyard.finding import Finding, Severity
+from trainyard.sources import Sources
+
+if TYPE_CHECKING:
+    from trainyard.controlplane.client import User
+
+_INTERRUPTED = 130
+_EXAMPLES = """\
+examples:
+  tools/verify-jobs                                   every job under jobs/
+  tools/verify-jobs jobs/research/llama-8b-sft        one job folder
+  tools/verify-jobs some/overlay manifests.yaml       a folder with a kustomization, and a manifest file
+  tools/verify-jobs --context gpu-east jobs/research  a cluster of yours, by its name in the kubeconfig
+
+Without --context an API server of its own is started for each cluster that a job lands on, and ended afterwards. With it,
+that cluster is asked in dry run, as --as, and nothing on it changes.
+
+exit codes:
+  0  nothing at or above --fail-on
+  1  findings at or above --fail-on
+  2  bad usage, or input that cannot be judged
+  3  a fault of the tools, of their set-up or of the server
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run verify-jobs. Returns its exit code; prints one line, never a traceback, for what users can mend."""
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGHUP, _stop)
+    try:
+        return _verify(_parser().parse_args(arguments))
+    except UsageError as error:
+        return _ended(str(error), EXIT_BAD_INPUT)
+    except Fault as error:
+        return _ended(f"fault: {error}", EXIT_FAULT)
+    except KeyboardInterrupt:
+        return _ended("interrupted", _INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAULT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="verify-jobs",
+        description="Asks a real API server whether it would take every rendered job, and its pods.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="job folder, kustomization or manifest; default jobs/")
+    parser.add_argument("--context", metavar="NAME", help="ask this cluster of the kubeconfig ($KUBECONFIG)")
+    parser.add_argument(
+        "--as",
+        dest="as_user",
+        metavar="USER",
+        default="system:serviceaccount:argocd:argocd-application-controller",
+        help="with --context, whom to ask as (default: Argo CD's controller); empty for yourself",
+    )
+    parser.add_argument("--format", default="text", metavar="FORMAT", help="text, json, sarif, junit or github")
+    parser.add_argument("--fail-on", choices=["error", "warning"], default="error", help="least severity that fails")
+    parser.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="colour in text")
+    return parser
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from trainyard.discover import discover, repository_root
+    from trainyard.report import FORMATS, Report, write
+    from trainyard.report.terminal import columns, wants_color
+    from trainyard.rules import all_rules
+    from trainyard.verify import verify
+
+    if options.format not in FORMATS:
+        raise UsageError(f"--format {options.format}: there are {', '.join(FORMATS)}")
+    started = time.monotonic()
+    cwd = Path.cwd()
+    root = repository_root(cwd)
+    found = discover(options.paths, root, cwd)
+    sources = Sources(root)
+    client, user = None, None
+    if options.context is not None:
+        from trainyard.controlplane.kubeconfig import client_of
+
+        client, user = client_of(options.context), _user(options.as_user)
+    else:
+        build()
+    progress = _progress if sys.stderr.isatty() else None
+    findings = verify(root, found, sources, client=client, as_user=user, progress=progress)
+    kept, suppressed = _without_suppressed(findings, sources)
+    units = tuple(target.name for target in found.targets)
+    report = Report(
+        findings=tuple(sorted(kept, key=_order)),
+        units=units,
+        suppressed=suppressed,
+        seconds=time.monotonic() - started,
+        fail_on=Severity[options.fail_on.upper()],
+        line_of=lambda file, line: _line(sources, file, line),
+        noun="job" if all(unit.startswith("jobs/") for unit in units) else "target",
+    )
+    color = wants_color(options.color, sys.stdout)
+    rules = all_rules() if options.format == "sarif" else None
+    write(report, options.format, sys.stdout, color=color, width=columns(sys.stdout), rules=rules)
+    sys.stdout.flush()
+    return report.exit_code
+
+
+def build() -> None:
+    """Build the control plane where that was not done yet; it says how long that takes."""
+    bootstrap = Path(__file__).parents[2] / "bootstrap.py"
+    done = subprocess.run([sys.executable, bootstrap, "controlplane"], stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise Fault("the control plane was not built")
+
+
+def _without_suppressed(findings: list[Finding], sources: Sources) -> tuple[list[Finding], int]:
+    from trainyard.rules import all_rules
+    from trainyard.suppress import apply, find
+
+    files = sorted({finding.place.position.file for finding in findings if finding.place.position})
+    suppressions = [each for file in files if file in sources.files for each in find(file, sources.text(file))]
+    return apply(findings, suppressions, rules=all_rules(), complete_files=())
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    position = finding.place.position
+    where = (position.file, position.line, position.column) if position else (finding.jobs[0] if finding.jobs else "", 0, 0)
+    return (not finding.input_error, *where, finding.rule, finding.message)
+
+
+def _line(sources: Sources, file: str, line: int) -> str | None:
+    lines = sources.lines(file)
+    return lines[line - 1] if 0 < line <= len(lines) else None
+
+
+def _user(name: str) -> "User | None":
+    from trainyard.controlplane.client import User
+
+    parts = name.split(":")
+    if name.startswith("system:serviceaccount:") and len(parts) == 4:
+        return User.service_account(parts[2], parts[3])
+    return User(name, ("system:authenticated",)) if name else None
+
+
+def _progress(text: str) -> None:
+    sys.stderr.write(f"\r\x1b[2K{text}")
+    sys.stderr.flush()
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _ended(text: str, code: int) -> int:
+    from trainyard.report.escape import inert, visible
+
+    print(f"verify-jobs: {inert(visible(text))}", file=sys.stderr)
+    return code
