@@ -108,6 +108,18 @@ def test_without_go_modules_it_ends_with_one_line_and_the_reason(checkout: Path,
     assert holds(checkout) == ["lock"]
 
 
+def test_the_control_plane_is_announced_with_what_it_takes(ready: Path, run: Run, tmp_path: Path) -> None:
+    offline = {"GOPROXY": "off", "GOMODCACHE": str(tmp_path / "none")}
+    done = run(sys.executable, ready / "tools/bootstrap.py", "controlplane", **offline)
+
+    lines = [line for line in steps(done.stderr) if not line.startswith("installing ")]
+    assert done.returncode == 3
+    assert re.match(r"building the control plane, once: about \d+ minutes and \d+ GB of disk on two cores", lines[0])
+    assert lines[1] == "building etcd with Go (1 of 6)"
+    assert lines[2] == "set-up: building etcd with Go (1 of 6) failed: go ended with 1"
+    assert holds(ready) == FRESH
+
+
 def test_without_python_packages_it_ends_with_one_line_and_the_reason(ready: Path, run: Run, tmp_path: Path) -> None:
     (ready / ".tools/lint/stamp").unlink()
 

@@ -1,5 +1,6 @@
-"""The control plane of tools/verify-jobs: which Go programs it consists of, and how they come into .tools/controlplane."""
+"""The control plane of tools/verify-jobs: the Go programs that it consists of, and kwok's stages."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +24,12 @@ KWOK = "sigs.k8s.io/kwok"
 STAGES = ("node/fast", "pod/fast")
 """Folders of kwok's module, under kustomize/stage, that say how its nodes and pods live."""
 
-Build = Callable[[Path, Path, str, Path], None]
-"""Builds one package: Go, the module's folder, the package, the file to write."""
+KUBERNETES = "k8s.io/kubernetes"
+VERSION_VARIABLE = "k8s.io/component-base/version.gitVersion"
+"""Where Kubernetes' programs have their version; in a release its build scripts write it."""
+
+Build = Callable[[Path, Path, str, Path, str], None]
+"""Builds one package: Go, the module's folder, the package, the file to write, flags for the linker."""
 
 
 def control_plane(home: Path, progress: Progress, go: Callable[[], Path], build: Build) -> Part:
@@ -34,18 +39,29 @@ def control_plane(home: Path, progress: Progress, go: Callable[[], Path], build:
 
     def make(folder: Path) -> None:
         compiler = go()
+        linking = f"-X={VERSION_VARIABLE}={_version(module, KUBERNETES)}"
         progress.step(f"building the control plane, once: {EXPECTED}")
         for number, (name, package) in enumerate(PROGRAMS.items(), start=1):
             progress.step(f"building {name} with Go ({number} of {len(PROGRAMS)})")
-            build(compiler, module, package, folder / name)
+            build(compiler, module, package, folder / name, linking)
         progress.step("taking kwok's stages from its module")
         _copy_stages(compiler, module, folder / "stages")
 
     return Part(FOLDER, inputs, tuple(PROGRAMS), make)
 
 
+def _version(module: Path, name: str) -> str:
+    """The version of a module that go.mod pins."""
+    found = re.search(rf"^\s*{re.escape(name)} (v\S+)", (module / "go.mod").read_text(), re.MULTILINE)
+    if found is None:
+        raise SetUpError(f"{module / 'go.mod'} does not pin {name}")
+    return found[1]
+
+
 def _copy_stages(go: Path, module: Path, to: Path) -> None:
-    source = output_of([go, "-C", module, "list", "-m", "-f", "{{.Dir}}", KWOK], {"GOFLAGS": "-mod=readonly", "GOWORK": "off"})
+    source = output_of(
+        [go, "-C", module, "list", "-m", "-f", "{{.Dir}}", KWOK], {"GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+    )
     if not source:
         raise SetUpError(f"the module {KWOK} is not where Go keeps its modules")
     to.mkdir()

@@ -132,14 +132,14 @@ class SetUp:
         pins = (module / name for module in modules for name in ("go.mod", "go.sum"))
         return Part("old", (*pins, *self._own_sources()), tuple(module.name for module in modules), make)
 
-    def _build(self, go: Path, module: Path, packages: Sequence[str], to: str | Path) -> None:
+    def _build(self, go: Path, module: Path, packages: Sequence[str], to: str | Path, linking: str = "") -> None:
         """Builds Go packages of a module: no C compiler, no flags of the user's, nothing that is not pinned."""
-        flags = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w")
+        flags = ("-trimpath", "-buildvcs=false", f"-ldflags=-s -w {linking}".rstrip())
         self._run([go, "build", *flags, "-o", to, *packages], GO_SETTINGS, without=GO_UNSET, cwd=module)
 
-    def _build_one(self, go: Path, module: Path, package: str, to: Path) -> None:
+    def _build_one(self, go: Path, module: Path, package: str, to: Path, linking: str) -> None:
         """Builds one large package, and names each of its parts as it is compiled."""
-        self._build(go, module, ["-v", package], to)
+        self._build(go, module, ["-v", package], to, linking)
 
     def _uv(self) -> Path:
         """A uv that fits: from PATH, or installed here with pip."""

@@ -130,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-cache", action="store_true", help="judge everything anew, and keep nothing")
     parser.add_argument("--workers", type=int, metavar="N", help="renderer processes (default: one a core)")
+    parser.add_argument("--server", action="store_true", help="ask a real API server too, as tools/verify-jobs does")
     return parser
 
 
@@ -157,6 +158,10 @@ def _lint(options: argparse.Namespace) -> int:
         progress=_progress if sys.stderr.isatty() else None,
         stdin=sys.stdin.buffer.read(FILE_BYTES + 1) if sys.stdin and STDIN in options.paths else b"",
     )
+    if options.server:
+        from trainyard.verify.command import with_server
+
+        outcome = with_server(root, outcome)
     level, fail_on = Severity[options.level.upper()], Severity[options.fail_on.upper()]
     shown = min(level, fail_on)
     report = Report(

@@ -15,6 +15,9 @@ FORM = "# lint-jobs: ignore[RULE, RULE] reason"
 ALWAYS_ON = ("INP", "SUP")
 """Families that no comment silences: input that was not judged, and the suppressions themselves."""
 
+SERVER = "API"
+"""The family that an API server raises: lint-jobs asks none, and so cannot say that a suppression of it is unused."""
+
 _MARK = re.compile(r"#[ \t]*lint-jobs:")
 _DIRECTIVE = re.compile(r"#[ \t]*lint-jobs:[ \t]*ignore[ \t]*\[([^\]#]*)\](.*)\Z", re.DOTALL)
 _LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
@@ -176,7 +179,7 @@ def _judge(
             yield _finding(NO_SUCH_RULE, suppression, f"{rule} is no rule", _remedy(rule, rules))
         elif rule.startswith(ALWAYS_ON):
             yield _finding(NO_SUCH_RULE, suppression, f"{rule} cannot be suppressed", "correct what it reports")
-        elif judge_use and suppression.reason and (suppression, rule) not in used:
+        elif judge_use and not rule.startswith(SERVER) and suppression.reason and (suppression, rule) not in used:
             message = f"suppression of {rule} silences nothing: {rule} finds nothing at {_lines(suppression.target)}"
             yield _finding(UNUSED, suppression, message, "delete it, or put it at the line that the finding names")
 

@@ -146,8 +146,7 @@ class Client:
         place = f"/namespaces/{_quoted(namespace)}" if namespace else ""
         query = {"labelSelector": selector} if selector else None
         answer = self.request("GET", f"{_group_path(api_version)}{place}/{resource['name']}", query=query)
-        items: list[Json] = answer.body.get("items") or []
-        return items
+        return [{"apiVersion": api_version, "kind": kind, **item} for item in answer.body.get("items") or []]
 
     def create(self, data: Json, *, dry_run: bool = False, manager: str = MANAGER) -> Answer:
         """Create an object; in a dry run everything happens but for storing it."""
@@ -174,7 +173,7 @@ class Client:
         return self.request("DELETE", self.path(data), options).body
 
     def allowed(self, user: User, verb: str, resource: str, namespace: str = "", *, name: str = "") -> bool:
-        """Whether the server's authorizer lets somebody do something. `resource` is `pods`, `jobs.batch`, `pods/log`."""
+        """Whether the server's authorizer lets somebody do something. `resource` is like `jobs.batch` or `pods/log`."""
         plural, _, group = resource.partition(".")
         plural, _, subresource = plural.partition("/")
         attributes = {"verb": verb, "resource": plural, "group": group, "namespace": namespace}

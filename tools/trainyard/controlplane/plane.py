@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,7 +28,7 @@ class Plane:
 
     server: str
     """Its address, such as https://127.0.0.1:40123."""
-    token: str
+    token: str = field(repr=False)
     """A bearer token of the group system:masters."""
     folder: Path
     """Where its certificates, kubeconfigs (admin.kubeconfig) and logs (NAME.log) are while it runs."""
@@ -84,8 +84,14 @@ def running(
 def _supervisor() -> "subprocess.Popen[bytes]":
     package = Path(__file__).parents[2]
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(package)!r}); "
-         "from trainyard.controlplane.supervisor import main; sys.exit(main())"],
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import sys; sys.path.insert(0, {str(package)!r}); "
+            "from trainyard.controlplane.supervisor import main; sys.exit(main())",
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -28,7 +28,6 @@ JOB_CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
     "resourcequota-controller",
     "serviceaccount-controller",
-    "taint-eviction-controller",
     "ttl-after-finished-controller",
 )
 """Those of kube-controller-manager that a training job meets. Nodes are kwok's, so their life cycle is left alone."""

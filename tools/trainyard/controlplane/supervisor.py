@@ -1,8 +1,8 @@
 """The process that a control plane lives and dies with.
 
-Started by plane.py as `python -m trainyard.controlplane.supervisor`, with one line of JSON on standard input: what to start.
-Answers with lines of JSON on standard output: `{"folder": ...}` once there is one, then `{"server": ..., "token": ...}` once
-all is up, or `{"error": ..., "log": [...]}`. It ends when its standard input does, which happens however its caller ends.
+plane.py starts it with one line of JSON on standard input: what to start. It answers with lines of JSON on standard
+output: `{"folder": ...}` once there is one, then `{"server": ..., "token": ...}` once all is up, or
+`{"error": ..., "log": [...]}`. It ends when its standard input does, which happens however its caller ends.
 
 Linux ends the programs where this process is killed; their folder then stays until the next plane starts, or the caller
 removes it. Elsewhere only SIGKILL on this very process leaves them behind.
@@ -243,7 +243,3 @@ def _try_to_say(message: dict[str, Any]) -> None:
 
 def _end(*_: Any) -> None:
     raise Ended
-
-
-if __name__ == "__main__":
-    sys.exit(main())

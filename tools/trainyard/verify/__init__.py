@@ -1,4 +1,4 @@
-"""What a real API server says of rendered jobs: a server-side dry run of every object, and the pods they would become."""
+"""What a real API server says of rendered jobs: a server-side dry run of every object, and of their pods."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from trainyard.rules.registry import Problem, Rule
 from trainyard.rules.server import REJECTS, WARNS
 from trainyard.sources import Sources
 from trainyard.unit import Unit
-from trainyard.verify.answers import problems, warned
+from trainyard.verify.answers import POD_SECURITY, problems, warned
 
 if TYPE_CHECKING:
     from trainyard.controlplane import Plane
@@ -112,9 +112,11 @@ def _on_own_server(root: Path, cluster: str, jobs: list[_Made], sources: Sources
                 continue
             say(f"asking the API server about {job.target.name}")
             _dry_run(asked, job)
-            if not job.findings:
-                for problem in refusals(admin, job.unit):
-                    job.add(REJECTS, problem)
+            if any(finding.rule == REJECTS.id for finding in job.findings):
+                continue
+            for problem in refusals(admin, job.unit):
+                job.add(REJECTS, problem)
+            job.findings = _told_once(job.findings)
         return platform
 
 
@@ -172,6 +174,13 @@ def _answers(client: Client, item: Object, *, dry_run: bool) -> Iterator[tuple[R
         return
     for text in answer.warnings:
         yield WARNS, warned(item, text)
+
+
+def _told_once(findings: list[Finding]) -> list[Finding]:
+    """Without the warning that pods will be refused where they were."""
+    if not any(POD_SECURITY in finding.message for finding in findings if finding.rule == REJECTS.id):
+        return findings
+    return [finding for finding in findings if finding.rule != WARNS.id or POD_SECURITY not in finding.message]
 
 
 def _make_namespaces(admin: Client, jobs: Sequence[_Made]) -> None:

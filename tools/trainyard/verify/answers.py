@@ -11,7 +11,9 @@ from trainyard.quantity import quantity
 from trainyard.rules.registry import Problem
 
 _TOKEN = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
-_PATH_IN_MESSAGE = re.compile(r"(?:^|[ ,(\"])\.?((?:metadata|spec|data|rules|subjects|roleRef)\b[^\s:\"]*?(?:\[[^\]]*\][^\s:\"]*?)*)(?=[:\"\s]|$)")
+_PATH_IN_MESSAGE = re.compile(
+    r"(?:^|[ ,(\"])\.?((?:metadata|spec|data|rules|subjects|roleRef)\b[^\s:\"]*?(?:\[[^\]]*\][^\s:\"]*?)*)(?=[:\"\s]|$)"
+)
 _SELECTED = re.compile(r'(\w+)="([^"]*)"')
 _DUMP = re.compile(r"^Invalid value: [{\[].*[}\]]: ", re.DOTALL)
 _CONVERTED = re.compile(
@@ -23,6 +25,11 @@ _GO_VALUE = re.compile(r"&value\.valueUnstructured\{Value:(.*?)\}")
 _QUANTITY_MAPS = ("limits", "requests", "hard", "max", "min", "default", "defaultRequest", "capacity")
 _CONTAINER = re.compile(r'containers? ((?:"[^"]+"(?:, )?)+)')
 
+_LIMIT = re.compile(r"(?P<resource>\S+) usage per Container is .*, but (?P<list>limit|request) is (?P<amount>\S+)")
+_POD_SPECS: tuple[Path, ...] = (("spec",), ("spec", "template", "spec"))
+_HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
+
+POD_SECURITY = "PodSecurity"
 PATTERN_OF_QUANTITIES = "quantities must match the regular expression"
 
 
@@ -35,7 +42,7 @@ def problems(item: Object, refused: Refused, prefix: Path = ()) -> Iterator[Prob
         for cause in causes:
             field = str(cause.get("field", ""))
             path = server_path(field, data)
-            rest = "" if path or not field else f"{field}: "
+            rest = "" if _holds(data, path) or not field else f"{field}: "
             yield Problem(_told(what, rest + brief(str(cause.get("message", "")))), item.at(*prefix, *path))
         return
     message = brief(str(refused))
@@ -50,7 +57,7 @@ def warned(item: Object, text: str) -> Problem:
 def server_path(field: str, data: Any) -> Path:
     """A field as the API server writes it, `spec.containers[0].resources.limits[cpu]`, as a path through `data`.
 
-    It ends at the last step that is there; one step more may be absent, which is a field that is missing.
+    It ends at the first step that is absent.
     """
     path: list[str | int] = []
     steps = [_Step(found[1], found[2]) for found in _TOKEN.finditer(field)]
@@ -59,7 +66,7 @@ def server_path(field: str, data: Any) -> Path:
         below, taken = _into(data, step, steps)
         if below is None:
             key = step.key(data)
-            return (*path, key) if key is not None and not steps else tuple(path)
+            return tuple(path) if key is None else (*path, key)
         del steps[: taken - 1]
         path.append(below[0])
         data = below[1]
@@ -71,7 +78,7 @@ def brief(message: str) -> str:
     while (shorter := _CONVERTED.sub("", message, count=1)) != message:
         message = shorter
     message = _DUMP.sub("", message)
-    return _GO_VALUE.sub(r"\1", message).strip()
+    return _GO_VALUE.sub(r"\1", message).strip().removeprefix(".")
 
 
 class _Step:
@@ -117,6 +124,15 @@ def _into(data: Any, step: _Step, after: list[_Step]) -> tuple[tuple[str | int, 
     return None, 1
 
 
+def _holds(data: Any, path: Path) -> bool:
+    """Whether there is a field at a path; the object as a whole is none."""
+    try:
+        lookup(data, path)
+    except KeyError:
+        return False
+    return bool(path)
+
+
 def _told(what: str, message: str) -> str:
     return f"the API server refuses {what}: {message}"
 
@@ -134,21 +150,47 @@ def _meant(message: str, data: Any) -> Path:
 
 def _of_container(message: str, data: Any) -> Path:
     """The part of a pod or pod template that Pod Security or a LimitRange means."""
-    for spec_path in ((), ("spec",), ("spec", "template", "spec")):
+    for spec_path in _POD_SPECS:
         try:
-            containers = lookup(data, (*spec_path, "containers"))
+            spec = lookup(data, spec_path)
         except KeyError:
             continue
-        if not isinstance(containers, list):
+        if not isinstance(spec, dict) or "containers" not in spec:
             continue
-        named = _CONTAINER.search(message)
-        names = re.findall(r'"([^"]+)"', named[1]) if named else []
-        index = next((i for i, each in enumerate(containers) if isinstance(each, dict) and each.get("name") in names), None)
-        if "PodSecurity" in message:
-            return (*spec_path, "securityContext") if index is None else (*spec_path, "containers", index, "securityContext")
-        if "per Container" in message or "per Pod" in message:
-            return (*spec_path, "containers", index or 0, "resources")
+        if POD_SECURITY in message:
+            return (*spec_path, *_insecure(message, spec))
+        if found := _LIMIT.search(message):
+            return (*spec_path, *_beyond(spec, found["resource"], found["list"] + "s", found["amount"]))
     return ()
+
+
+def _insecure(message: str, spec: dict[str, Any]) -> Path:
+    """What Pod Security names first: a field of the pod, or a container."""
+    if field := next((field for field in _HOST_FIELDS if f"{field}=true" in message), None):
+        return (field,)
+    named = _CONTAINER.search(message)
+    names = re.findall(r'"([^"]+)"', named[1]) if named else []
+    found = next((path for path, each in _containers(spec) if each.get("name") in names), ())
+    return (*found, "securityContext")
+
+
+def _beyond(spec: dict[str, Any], resource: str, amounts: str, amount: str) -> Path:
+    """The container that asks for an amount which a LimitRange does not allow."""
+    for path, container in _containers(spec):
+        try:
+            value = lookup(container, ("resources", amounts, resource))
+        except KeyError:
+            continue
+        if quantity(value) == quantity(amount):
+            return (*path, "resources", amounts, resource)
+    return ("containers",)
+
+
+def _containers(spec: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for group in ("containers", "initContainers"):
+        for index, each in enumerate(spec.get(group) or ()):
+            if isinstance(each, dict):
+                yield (group, index), each
 
 
 def _bad_quantities(data: Any, path: Path) -> Iterator[Path]:

@@ -16,6 +16,7 @@ from trainyard.sources import Sources
 
 if TYPE_CHECKING:
     from trainyard.controlplane.client import User
+    from trainyard.pipeline import Outcome
 
 _INTERRUPTED = 130
 _EXAMPLES = """\
@@ -25,8 +26,8 @@ examples:
   tools/verify-jobs some/overlay manifests.yaml       a folder with a kustomization, and a manifest file
   tools/verify-jobs --context gpu-east jobs/research  a cluster of yours, by its name in the kubeconfig
 
-Without --context an API server of its own is started for each cluster that a job lands on, and ended afterwards. With it,
-that cluster is asked in dry run, as --as, and nothing on it changes.
+Without --context an API server of its own is started for each cluster that a job lands on, and ended afterwards.
+With it, that cluster is asked in dry run, as --as, and nothing on it changes.
 
 exit codes:
   0  nothing at or above --fail-on
@@ -117,6 +118,26 @@ def _verify(options: argparse.Namespace) -> int:
     return report.exit_code
 
 
+def with_server(root: Path, outcome: "Outcome") -> "Outcome":
+    """What lint-jobs found, and what a real API server says of the same targets. Standard input is not asked about."""
+    from dataclasses import replace
+
+    from trainyard.discover import STDIN, discover
+    from trainyard.rules.server import REJECTS, WARNS
+    from trainyard.verify import verify
+
+    names = [unit for unit in outcome.units if unit != STDIN]
+    if not names:
+        return outcome
+    build()
+    sources = Sources(root)
+    asked = verify(root, discover(names, root, root), sources, progress=_progress if sys.stderr.isatty() else None)
+    said = [finding for finding in asked if finding.rule in (REJECTS.id, WARNS.id)]
+    kept, suppressed = _without_suppressed(said, sources)
+    findings = tuple(sorted([*outcome.findings, *kept], key=_order))
+    return replace(outcome, findings=findings, suppressed=outcome.suppressed + suppressed)
+
+
 def build() -> None:
     """Build the control plane where that was not done yet; it says how long that takes."""
     bootstrap = Path(__file__).parents[2] / "bootstrap.py"
@@ -136,7 +157,9 @@ def _without_suppressed(findings: list[Finding], sources: Sources) -> tuple[list
 
 def _order(finding: Finding) -> tuple[object, ...]:
     position = finding.place.position
-    where = (position.file, position.line, position.column) if position else (finding.jobs[0] if finding.jobs else "", 0, 0)
+    where = (
+        (position.file, position.line, position.column) if position else (finding.jobs[0] if finding.jobs else "", 0, 0)
+    )
     return (not finding.input_error, *where, finding.rule, finding.message)
 
 

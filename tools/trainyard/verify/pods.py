@@ -1,4 +1,4 @@
-"""The pods of a job, created on a throwaway server as the job's controller would: quotas, limits and Pod Security decide."""
+"""The pods of a job, created on a throwaway server as its controller would: quotas, limits, Pod Security decide."""
 
 import copy
 import time

@@ -1,0 +1,175 @@
+"""A control plane lives as long as whoever asked for it: no process and no file is left, however that one ends."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.harness import HOME
+from trainyard.controlplane import running
+from trainyard.controlplane.supervisor import PREFIX, STALE_SECONDS, sweep
+from trainyard.errors import Fault
+
+pytestmark = pytest.mark.controlplane
+
+REPETITIONS = 6
+FULL_RUN_SECONDS = 6.0
+ENDED_SECONDS = 10.0
+READY_SECONDS = 20.0
+
+
+def processes(folder: Path) -> list[str]:
+    """Command lines of the processes whose temporary files go to `folder`, or that work in it."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        try:
+            environment = (process / "environ").read_bytes()
+            works_in = os.readlink(process / "cwd")
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if command and (f"TMPDIR={folder}".encode() in environment or works_in.startswith(str(folder))):
+            found.append(command)
+    return found
+
+
+def start(folder: Path, home: Path = HOME) -> subprocess.Popen[bytes]:
+    """verify-jobs as a user starts it, its temporary files in a folder of its own."""
+    folder.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [home / ".tools/lint/bin/python", "-I", "-m", "trainyard.verify"],
+        cwd=home,
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def all_gone(folder: Path) -> bool:
+    """Whether nothing is left soon."""
+    deadline = time.monotonic() + ENDED_SECONDS
+    while processes(folder) or any(folder.iterdir()):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def kill_it(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+
+
+def kill_its_group(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def interrupt_it(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGINT)
+
+
+def stop_it(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("how", [kill_it, kill_its_group, interrupt_it, stop_it])
+def test_ended_at_any_moment_it_leaves_nothing(tmp_path: Path, how: Callable[[subprocess.Popen[bytes]], None]) -> None:
+    chance = random.Random(how.__name__)
+    for repetition in range(REPETITIONS):
+        folder = tmp_path / f"tmp{repetition}"
+        process = start(folder)
+        time.sleep(FULL_RUN_SECONDS * chance.random())
+
+        how(process)
+        process.communicate(timeout=ENDED_SECONDS)
+
+        assert all_gone(folder), (repetition, processes(folder), list(folder.iterdir()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("victim", ["supervisor", "etcd", "kube-apiserver"])
+def test_a_part_that_is_killed_takes_the_rest_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with running() as plane:
+        os.kill(plane.pids[victim], signal.SIGKILL)
+        time.sleep(1)
+        left = processes(tmp_path)
+
+    assert [command for command in left if "supervisor" not in command] == []
+    assert all_gone(tmp_path)
+
+
+def test_two_at_once_do_not_meet(tmp_path: Path) -> None:
+    first, second = start(tmp_path / "first"), start(tmp_path / "second")
+
+    said = [process.communicate(timeout=120) for process in (first, second)]
+
+    assert [first.returncode, second.returncode] == [0, 0], said
+    assert all_gone(tmp_path / "first")
+    assert all_gone(tmp_path / "second")
+
+
+def test_it_is_ready_in_seconds_and_takes_little_memory() -> None:
+    begun = time.monotonic()
+    with running() as plane:
+        took = time.monotonic() - begun
+        pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in plane.pids.values())
+
+    assert took < READY_SECONDS
+    assert pages * os.sysconf("SC_PAGESIZE") < 1 << 30
+
+
+def test_what_a_killed_machine_left_is_swept(tmp_path: Path) -> None:
+    left, fresh, other = (tmp_path / name for name in (f"{PREFIX}left", f"{PREFIX}fresh", "someone-else"))
+    for folder in (left, fresh, other):
+        folder.mkdir()
+        (folder / "tokens.csv").write_text("")
+    long_ago = time.time() - 2 * STALE_SECONDS
+    os.utime(left, (long_ago, long_ago))
+
+    assert sweep(tmp_path) == [left]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["someone-else", fresh.name]
+
+
+def test_a_plane_in_use_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with running() as plane:
+        long_ago = time.time() - 2 * STALE_SECONDS
+        os.utime(plane.folder, (long_ago, long_ago))
+
+        assert sweep(tmp_path) == []
+        assert plane.client().list("v1", "Namespace")
+
+
+def test_a_deep_folder_with_spaces_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / ("a folder " * 20)
+    deep.mkdir()
+    monkeypatch.setenv("TMPDIR", str(deep))
+
+    with running() as plane:
+        assert plane.folder.parent == deep
+        assert plane.client().list("v1", "Namespace")
+
+    assert list(deep.iterdir()) == []
+
+
+def test_what_was_not_built_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainyard.controlplane.programs.PROGRAMS", tmp_path)
+    with pytest.raises(Fault, match="run tools/verify-jobs, which builds it"), running():
+        pass
+
+
+def test_nobody_else_may_read_its_keys() -> None:
+    with running() as plane:
+        assert plane.folder.stat().st_mode & 0o077 == 0

@@ -1,0 +1,154 @@
+"""tools/verify-jobs: what a real API server refuses is said at the line that is wrong."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.checkout import GOOD, add_job, add_refused, make_checkout
+from tests.controlplane.harness import HOME, Ground, ground_for, unit_of
+
+pytestmark = pytest.mark.controlplane
+SNAPSHOT = Path(__file__).parent / "snapshots/refused.txt"
+WITHIN_SECONDS = 30
+
+
+def verify(*arguments: str | Path, cwd: Path = HOME, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs verify-jobs with nothing in its environment that could help it."""
+    return subprocess.run(
+        [HOME / "tools/verify-jobs", *arguments],
+        cwd=cwd,
+        env={"PATH": "/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin", "HOME": str(Path.home()), **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_the_repository_passes_in_time() -> None:
+    done = verify("--format", "json", "--fail-on", "warning")
+
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["findings"]) == (0, []), done.stdout + done.stderr
+    assert report["summary"]["seconds"] < WITHIN_SECONDS
+
+
+def test_what_is_refused_is_said_at_its_line(tmp_path: Path) -> None:
+    root = make_checkout(tmp_path / "checkout")
+    refused = add_refused(root)
+
+    done = verify(*refused, "--color", "never", cwd=root, COLUMNS="120")
+
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == SNAPSHOT.read_text()
+
+
+def test_lint_jobs_asks_the_server_where_it_is_told_to(tmp_path: Path) -> None:
+    root = make_checkout(tmp_path / "checkout")
+    folder = add_job(root, "over-quota", spec={"nodes": 7, "batch": {"micro": 15, "accumulation": 1, "global": 840}})
+    lint = [str(HOME / "tools/lint-jobs"), "--no-cache", "--format", "json", folder]
+
+    alone, asked = (
+        subprocess.run([*lint, *more], cwd=root, capture_output=True, text=True, check=False)
+        for more in ([], ["--server"])
+    )
+
+    before, after = (json.loads(done.stdout)["findings"] for done in (alone, asked))
+    added = [finding for finding in after if finding not in before]
+    assert [finding["rule"] for finding in added] == ["API001"]
+    assert added[0]["message"].startswith("the API server refuses pod 7 of 7: exceeded quota: cluster")
+
+
+def test_input_that_cannot_be_judged_is_told_apart(tmp_path: Path) -> None:
+    root = make_checkout(tmp_path / "checkout")
+    (root / "jobs/research" / GOOD / "job.yaml").write_text("kind: [")
+
+    done = verify("jobs/research/" + GOOD, "nothing-here", cwd=root)
+
+    assert done.returncode == 2
+    assert "nothing-here" in done.stdout
+    assert f"jobs/research/{GOOD}/job.yaml" in done.stdout
+
+
+def test_a_comment_with_a_reason_silences_a_refusal(tmp_path: Path) -> None:
+    root = make_checkout(tmp_path / "checkout")
+    folder = add_job(root, "over-quota", spec={"nodes": 7, "batch": {"micro": 15, "accumulation": 1, "global": 840}})
+    job = root / folder / "job.yaml"
+    reason = "# lint-jobs: ignore[API001] two nodes are being added"
+    job.write_text(job.read_text().replace("nodes: 7", f"nodes: 7 {reason}"))
+
+    done = verify(folder, "--format", "json", cwd=root)
+
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout)["summary"]["suppressed"] == 1
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Ground]:
+    """A cluster of somebody's own that already runs the good job."""
+    unit = unit_of(f"jobs/research/{GOOD}")
+    with ExitStack() as stack:
+        ground = stack.enter_context(ground_for(unit, "kube-controller-manager", nodes=0))
+        ground.apply(unit)
+        yield ground
+
+
+def names(cluster: Ground, api_version: str, kind: str) -> list[str]:
+    return [each["metadata"]["name"] for each in cluster.client.list(api_version, kind)]
+
+
+def test_a_context_asks_that_cluster_and_changes_nothing(cluster: Ground, tmp_path: Path) -> None:
+    root = make_checkout(tmp_path / "checkout")
+    add_job(root, "newcomer")
+    config = str(cluster.plane.folder / "admin.kubeconfig")
+    before = names(cluster, "batch/v1", "Job")
+
+    done = verify("--context", "own", "jobs/research/newcomer", cwd=root, KUBECONFIG=config)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(cluster, "batch/v1", "Job") == before
+    assert "newcomer" not in names(cluster, "v1", "Service")
+
+
+def test_an_immutable_field_is_refused_where_the_job_runs_already(cluster: Ground, tmp_path: Path) -> None:
+    root = make_checkout(tmp_path / "checkout")
+    job = root / "jobs/research" / GOOD / "job.yaml"
+    job.write_text(job.read_text().replace("nodes: 4", "nodes: 2").replace("global: 480", "global: 240"))
+    config = str(cluster.plane.folder / "admin.kubeconfig")
+
+    done = verify("--context", "own", f"jobs/research/{GOOD}", "--format", "json", cwd=root, KUBECONFIG=config)
+
+    findings = json.loads(done.stdout)["findings"]
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert [finding["message"] for finding in findings] == ["the API server refuses this Job: field is immutable"]
+    assert findings[0]["path"] == "spec.template"
+
+
+def test_an_unknown_context_is_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("contexts: [{name: east, context: {}}]")
+
+    unknown = verify("--context", "west", KUBECONFIG=str(config))
+    absent = verify("--context", "west", KUBECONFIG=str(tmp_path / "none"))
+
+    assert (unknown.returncode, absent.returncode) == (2, 2)
+    assert unknown.stderr == "verify-jobs: the kubeconfig has no context 'west'; there are east\n"
+    assert re.fullmatch(r"verify-jobs: no kubeconfig: \S+ does not exist\n", absent.stderr)
+
+
+def test_a_cluster_that_does_not_answer_is_a_fault(tmp_path: Path, cluster: Ground) -> None:
+    config = tmp_path / "config"
+    shutil.copy(cluster.plane.folder / "admin.kubeconfig", config)
+    config.write_text(config.read_text().replace(cluster.plane.server, "https://127.0.0.1:1"))
+
+    done = verify("--context", "own", f"jobs/research/{GOOD}", KUBECONFIG=str(config))
+
+    assert done.returncode == 3
+    assert done.stderr.startswith("verify-jobs: fault: https://127.0.0.1:1 cannot be reached: ")

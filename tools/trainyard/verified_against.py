@@ -1,0 +1,92 @@
+"""docs/verified-against.md: the programs and modules that this repository was held against, and their versions."""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HOME = Path(__file__).resolve().parents[2]
+PAGE = HOME / "docs" / "verified-against.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A row of the table of programs."""
+
+    name: str
+    module: str
+    pinned_in: str
+    """The go.mod below tools/go that has its version."""
+    role: str
+
+
+PROGRAMS = (
+    Program(
+        "kube-apiserver", "k8s.io/kubernetes", "controlplane", "takes every rendered object in server-side dry run"
+    ),
+    Program("etcd", "go.etcd.io/etcd/server/v3", "controlplane", "keeps what that API server is told"),
+    Program(
+        "kube-controller-manager",
+        "k8s.io/kubernetes",
+        "controlplane",
+        "makes the pods of an Indexed Job; counts quotas",
+    ),
+    Program("kube-scheduler", "k8s.io/kubernetes", "controlplane", "places the pods on nodes of the cluster's facts"),
+    Program("kwok", "sigs.k8s.io/kwok", "controlplane", "plays those nodes, and the pods on them"),
+    Program("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", "", "renders; the renderer is held equal to it"),
+    Program("kubeconform", "github.com/yannh/kubeconform", "", "checks rendered objects against schemas/"),
+)
+
+HEAD = """\
+# What this was verified against
+
+Written by `tools/update-docs` from the go.mod files below `tools/go`. All of it is built from source, from modules that
+go.sum verifies.
+
+| program | version | what it does here |
+|---|---|---|
+"""
+
+SCHEMAS = """
+The schemas below `schemas/` are generated from the custom resource definitions and types of these modules:
+
+| module | version |
+|---|---|
+"""
+
+
+def pins(module: str) -> dict[str, str]:
+    """Versions by module path in tools/go/<module>/go.mod, or in tools/go/go.mod for an empty name."""
+    text = (HOME / "tools/go" / module / "go.mod").read_text()
+    return dict(re.findall(r"^\s*(?:require )?(\S+) (v\S+)", text, re.MULTILINE))
+
+
+def page() -> str:
+    """The page as Markdown."""
+    rows = [f"| {each.name} | {', '.join(_versions(each))} | {each.role} |" for each in PROGRAMS]
+    schemas = [f"| {module} | {version} |" for module, version in pins("schemas").items()]
+    return HEAD + "\n".join(rows) + "\n" + SCHEMAS + "\n".join(schemas) + "\n"
+
+
+def _versions(program: Program) -> list[str]:
+    newest = pins(program.pinned_in)[program.module]
+    folders = sorted((HOME / "tools/go").glob(f"{program.name}-*"))
+    return [newest, *(pins(folder.name)[program.module] for folder in reversed(folders))]
+
+
+def main() -> int:
+    """Write the page, or with --check say whether it differs."""
+    wanted = page()
+    same = PAGE.is_file() and PAGE.read_text() == wanted
+    if sys.argv[1:] == ["--check"]:
+        if not same:
+            print("docs/verified-against.md differs from the go.mod files: run tools/update-docs", file=sys.stderr)
+        return 0 if same else 1
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(wanted)
+    print(f"docs/verified-against.md: {len(PROGRAMS)} programs, {'un' if same else ''}changed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
