@@ -13,10 +13,12 @@ from trainyard.errors import InputError
 from trainyard.fieldpath import format_path
 from trainyard.finding import Finding, Place
 from trainyard.objects import Object
+from trainyard.outcome import Judgement, Outcome, conclude
 from trainyard.pipeline import Origin, input_finding
 from trainyard.rules.registry import Problem, Rule
 from trainyard.rules.server import REJECTS, WARNS
 from trainyard.sources import Sources
+from trainyard.suppress import find
 from trainyard.unit import Unit
 from trainyard.verify.answers import POD_SECURITY, problems, warned
 
@@ -50,6 +52,12 @@ class _Made:
         named = (rule.id, rule.name, rule.severity)
         self.findings.append(Finding(*named, problem.message, place, (), problem.help, (self.target.name,)))
 
+    def judgement(self, sources: Sources) -> Judgement:
+        """What the server said of it. Not every rule was asked, so it is not complete."""
+        files = {finding.place.position.file for finding in self.findings if finding.place.position}
+        suppressions = [each for file in sorted(files & sources.files) for each in find(file, sources.text(file))]
+        return Judgement(self.target, tuple(self.findings), tuple(suppressions), complete=False)
+
     @property
     def cluster(self) -> str:
         """The cluster that a job lands on."""
@@ -65,7 +73,7 @@ def verify(
     client: Client | None = None,
     as_user: User | None = ARGO_CD,
     progress: Progress | None = None,
-) -> list[Finding]:
+) -> Outcome:
     """What the API server refuses or warns of, and input that cannot be judged.
 
     Without a client, a control plane of its own is started for each cluster that a job lands on, and gets what is in
@@ -85,11 +93,11 @@ def verify(
     finally:
         say("")
     unread = [input_finding(error, error.file) for error in found.errors]
-    return unread + [finding for each in made for finding in each.findings]
+    return conclude(sources, unread, [each.judgement(sources) for each in made], whole=False)
 
 
 def _on_own_server(root: Path, cluster: str, jobs: list[_Made], sources: Sources, say: Progress) -> list[_Made]:
-    """Judge what lands on one cluster. Gives its platform too, for what is wrong with that."""
+    """Judge what lands on one cluster. Gives its platform too, where something is wrong with that."""
     from trainyard.controlplane import running
     from trainyard.verify.pods import refusals
 
@@ -117,7 +125,7 @@ def _on_own_server(root: Path, cluster: str, jobs: list[_Made], sources: Sources
             for problem in refusals(admin, job.unit):
                 job.add(REJECTS, problem)
             job.findings = _told_once(job.findings)
-        return platform
+        return [each for each in platform if each.findings]
 
 
 def _rendered(root: Path, targets: Sequence[Target], sources: Sources) -> list[_Made]:

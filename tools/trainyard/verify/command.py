@@ -6,19 +6,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_FAULT, Fault, UsageError
-from trainyard.finding import Finding, Severity
-from trainyard.sources import Sources
+from trainyard.errors import EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
+from trainyard.finding import Severity
 
 if TYPE_CHECKING:
     from trainyard.controlplane.client import User
-    from trainyard.pipeline import Outcome
+    from trainyard.outcome import Outcome
 
-_INTERRUPTED = 130
 _EXAMPLES = """\
 examples:
   tools/verify-jobs                                   every job under jobs/
@@ -43,12 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGHUP, _stop)
     try:
         return _verify(_parser().parse_args(arguments))
-    except UsageError as error:
+    except (UsageError, InputError) as error:
         return _ended(str(error), EXIT_BAD_INPUT)
     except Fault as error:
         return _ended(f"fault: {error}", EXIT_FAULT)
     except KeyboardInterrupt:
-        return _ended("interrupted", _INTERRUPTED)
+        return _ended("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAULT
@@ -62,7 +60,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="job folder, kustomization or manifest; default jobs/")
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="job folder, kustomization, manifest or `-`; default jobs/"
+    )
     parser.add_argument("--context", metavar="NAME", help="ask this cluster of the kubeconfig ($KUBECONFIG)")
     parser.add_argument(
         "--as",
@@ -78,19 +78,23 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from trainyard.discover import discover, repository_root
+    from trainyard.discover import STDIN, discover, repository_root
+    from trainyard.limits import FILE_BYTES
     from trainyard.report import FORMATS, Report, write
     from trainyard.report.terminal import columns, wants_color
     from trainyard.rules import all_rules
+    from trainyard.sources import Sources, decoded
     from trainyard.verify import verify
 
     if options.format not in FORMATS:
         raise UsageError(f"--format {options.format}: there are {', '.join(FORMATS)}")
     started = time.monotonic()
     cwd = Path.cwd()
-    root = repository_root(cwd)
+    root = repository_root(cwd, options.paths)
     found = discover(options.paths, root, cwd)
     sources = Sources(root)
+    if STDIN in options.paths:
+        sources.add(STDIN, decoded(sys.stdin.buffer.read(FILE_BYTES + 1), STDIN))
     client, user = None, None
     if options.context is not None:
         from trainyard.controlplane.kubeconfig import client_of
@@ -98,18 +102,15 @@ def _verify(options: argparse.Namespace) -> int:
         client, user = client_of(options.context), _user(options.as_user)
     else:
         build()
-    progress = _progress if sys.stderr.isatty() else None
-    findings = verify(root, found, sources, client=client, as_user=user, progress=progress)
-    kept, suppressed = _without_suppressed(findings, sources)
-    units = tuple(target.name for target in found.targets)
+    outcome = verify(root, found, sources, client=client, as_user=user, progress=_live())
     report = Report(
-        findings=tuple(sorted(kept, key=_order)),
-        units=units,
-        suppressed=suppressed,
+        findings=outcome.findings,
+        units=outcome.units,
+        suppressed=outcome.suppressed,
         seconds=time.monotonic() - started,
         fail_on=Severity[options.fail_on.upper()],
-        line_of=lambda file, line: _line(sources, file, line),
-        noun="job" if all(unit.startswith("jobs/") for unit in units) else "target",
+        line_of=outcome.line_of,
+        noun="job" if all(unit.startswith("jobs/") for unit in outcome.units) else "target",
     )
     color = wants_color(options.color, sys.stdout)
     rules = all_rules() if options.format == "sarif" else None
@@ -123,19 +124,19 @@ def with_server(root: Path, outcome: "Outcome") -> "Outcome":
     from dataclasses import replace
 
     from trainyard.discover import STDIN, discover
+    from trainyard.merged import order
     from trainyard.rules.server import REJECTS, WARNS
+    from trainyard.sources import Sources
     from trainyard.verify import verify
 
     names = [unit for unit in outcome.units if unit != STDIN]
     if not names:
         return outcome
     build()
-    sources = Sources(root)
-    asked = verify(root, discover(names, root, root), sources, progress=_progress if sys.stderr.isatty() else None)
-    said = [finding for finding in asked if finding.rule in (REJECTS.id, WARNS.id)]
-    kept, suppressed = _without_suppressed(said, sources)
-    findings = tuple(sorted([*outcome.findings, *kept], key=_order))
-    return replace(outcome, findings=findings, suppressed=outcome.suppressed + suppressed)
+    asked = verify(root, discover(names, root, root), Sources(root), progress=_live())
+    said = [finding for finding in asked.findings if finding.rule in (REJECTS.id, WARNS.id)]
+    findings = tuple(sorted([*outcome.findings, *said], key=order))
+    return replace(outcome, findings=findings, suppressed=outcome.suppressed + asked.suppressed)
 
 
 def build() -> None:
@@ -146,28 +147,6 @@ def build() -> None:
         raise Fault("the control plane was not built")
 
 
-def _without_suppressed(findings: list[Finding], sources: Sources) -> tuple[list[Finding], int]:
-    from trainyard.rules import all_rules
-    from trainyard.suppress import apply, find
-
-    files = sorted({finding.place.position.file for finding in findings if finding.place.position})
-    suppressions = [each for file in files if file in sources.files for each in find(file, sources.text(file))]
-    return apply(findings, suppressions, rules=all_rules(), complete_files=())
-
-
-def _order(finding: Finding) -> tuple[object, ...]:
-    position = finding.place.position
-    where = (
-        (position.file, position.line, position.column) if position else (finding.jobs[0] if finding.jobs else "", 0, 0)
-    )
-    return (not finding.input_error, *where, finding.rule, finding.message)
-
-
-def _line(sources: Sources, file: str, line: int) -> str | None:
-    lines = sources.lines(file)
-    return lines[line - 1] if 0 < line <= len(lines) else None
-
-
 def _user(name: str) -> "User | None":
     from trainyard.controlplane.client import User
 
@@ -175,6 +154,10 @@ def _user(name: str) -> "User | None":
     if name.startswith("system:serviceaccount:") and len(parts) == 4:
         return User.service_account(parts[2], parts[3])
     return User(name, ("system:authenticated",)) if name else None
+
+
+def _live() -> Callable[[str], None] | None:
+    return _progress if sys.stderr.isatty() else None
 
 
 def _progress(text: str) -> None:
