@@ -102,11 +102,13 @@ def test_a_part_that_is_killed_takes_the_rest_along(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with running() as plane:
+        assert len(processes(tmp_path)) == len(plane.pids)
         os.kill(plane.pids[victim], signal.SIGKILL)
         time.sleep(1)
         left = processes(tmp_path)
 
     assert [command for command in left if "supervisor" not in command] == []
+    assert not plane.folder.exists()
     assert all_gone(tmp_path)
 
 
@@ -168,6 +170,26 @@ def test_what_was_not_built_is_one_line(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("trainyard.controlplane.programs.PROGRAMS", tmp_path)
     with pytest.raises(Fault, match="run tools/verify-jobs, which builds it"), running():
         pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_only_the_api_server_listens_and_only_on_this_machine() -> None:
+    with running("kube-controller-manager", "kube-scheduler", "kwok") as plane:
+        time.sleep(2)
+        inodes = {
+            name: {os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir()} for name, pid in plane.pids.items()
+        }
+        listening = [
+            (name, columns[1])
+            for table in ("tcp", "tcp6")
+            for columns in map(str.split, Path(f"/proc/net/{table}").read_text().splitlines()[1:])
+            if columns[3] == "0A"
+            for name, open_files in inodes.items()
+            if f"socket:[{columns[9]}]" in open_files
+        ]
+
+    port = int(plane.server.rpartition(":")[2])
+    assert listening == [("kube-apiserver", f"0100007F:{port:04X}")]
 
 
 def test_nobody_else_may_read_its_keys() -> None:

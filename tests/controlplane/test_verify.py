@@ -131,6 +131,28 @@ def test_an_immutable_field_is_refused_where_the_job_runs_already(cluster: Groun
     assert findings[0]["path"] == "spec.template"
 
 
+def test_a_program_of_the_kubeconfig_may_sign_in(cluster: Ground, tmp_path: Path) -> None:
+    config = json.loads((cluster.plane.folder / "admin.kubeconfig").read_text())
+    kind = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    answer = {**kind, "status": {"token": cluster.plane.token}}
+    config["users"][0]["user"] = {"exec": {"command": "echo", "args": [json.dumps(answer)]}}
+    (tmp_path / "config").write_text(json.dumps(config))
+
+    done = verify("--context", "own", f"jobs/research/{GOOD}", KUBECONFIG=str(tmp_path / "config"))
+
+    assert (done.returncode, done.stdout) == (0, "1 job passes\n"), done.stderr
+
+
+def test_somebody_without_rights_is_told_so(cluster: Ground) -> None:
+    config = str(cluster.plane.folder / "admin.kubeconfig")
+
+    done = verify("--context", "own", "--as", "eve", f"jobs/research/{GOOD}", "--format", "json", KUBECONFIG=config)
+
+    said = {finding["message"].partition(": ")[2] for finding in json.loads(done.stdout)["findings"]}
+    assert done.returncode == 1
+    assert all(text.startswith('User "eve" cannot patch resource ') for text in said)
+
+
 def test_an_unknown_context_is_one_line(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("contexts: [{name: east, context: {}}]")
