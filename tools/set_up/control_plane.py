@@ -1,14 +1,16 @@
 """The control plane of tools/verify-jobs: the Go programs that it consists of, and kwok's stages."""
 
+import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from set_up.command import Progress, SetUpError, output_of
 from set_up.part import Part
 
 FOLDER = "controlplane"
+DEFINITIONS = "definitions"
 PROGRAMS = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -27,6 +29,9 @@ STAGES = ("node/fast", "pod/fast")
 KUBERNETES = "k8s.io/kubernetes"
 VERSION_VARIABLE = "k8s.io/component-base/version.gitVersion"
 """Where Kubernetes' programs have their version; in a release its build scripts write it."""
+
+Run = Callable[[Sequence[str | Path], dict[str, str]], None]
+"""Runs a command with settings added to its environment."""
 
 Build = Callable[[Path, Path, str, Path, str], None]
 """Builds one package: Go, the module's folder, the package, the file to write, flags for the linker."""
@@ -48,6 +53,22 @@ def control_plane(home: Path, progress: Progress, go: Callable[[], Path], build:
         _copy_stages(compiler, module, folder / "stages")
 
     return Part(FOLDER, inputs, tuple(PROGRAMS), make)
+
+
+def definitions(home: Path, progress: Progress, go: Callable[[], Path], run: Run) -> Part:
+    """The part with the definitions of custom resources, from the modules that their schemas are generated from."""
+    generation = home / "tools/trainyard/schema_generation"
+    pins = home / "tools/go/schemas"
+    inputs = (pins / "go.mod", pins / "go.sum", home / "schemas/sources.yaml", *sorted(generation.glob("*.py")))
+
+    def make(folder: Path) -> None:
+        compiler = go()
+        progress.step("taking the definitions of custom resources from their modules")
+        python = home / ".tools/lint/bin/python"
+        path = f"{compiler.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        run([python, "-I", "-m", "trainyard.schema_generation", "--definitions", folder], {"PATH": path})
+
+    return Part(DEFINITIONS, inputs, (), make)
 
 
 def _version(module: Path, name: str) -> str:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from set_up.command import Progress, SetUpError, output_of, run, version_in
-from set_up.control_plane import control_plane
+from set_up.control_plane import control_plane, definitions
 from set_up.part import Part, ensure, is_fresh, locked
 
 TARGETS = ("lint", "test", "controlplane", "old-kustomize", "uv")
@@ -64,7 +64,8 @@ class SetUp:
                 return self._programs(), self._environment("lint"), self._environment("test")
             case "controlplane":
                 control = control_plane(self.home, self.progress, self._go, self._build_one)
-                return self._programs(), self._environment("lint"), control
+                known = definitions(self.home, self.progress, self._go, self._run)
+                return self._programs(), self._environment("lint"), control, known
             case "old-kustomize":
                 return (self._old_programs(),)
             case _:

@@ -186,6 +186,14 @@ class Client:
         status = self.create(review).body["status"]
         return bool(status.get("allowed")) and not status.get("denied")
 
+    def serves(self, api_version: str, kind: str) -> bool:
+        """Whether the server knows a kind by now."""
+        try:
+            self._resource(api_version, kind)
+        except Refused:
+            return False
+        return True
+
     def until(self, what: str, check: Callable[[], Any], seconds: float = 30) -> Any:
         """What `check` gives, as soon as it is true. Fault where that takes too long; `what` says what was awaited."""
         deadline = time.monotonic() + seconds

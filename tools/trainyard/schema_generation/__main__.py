@@ -20,9 +20,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "or not understood",
     )
     parser.add_argument("--check", action="store_true", help="write nothing; list what would change")
+    parser.add_argument(
+        "--definitions", type=Path, metavar="FOLDER", help="write the definitions themselves there instead"
+    )
     options = parser.parse_args(arguments)
     home = Path(__file__).resolve().parents[3]
     try:
+        if options.definitions is not None:
+            from trainyard.schema_generation.definitions import write_definitions
+
+            print(f"{write_definitions(home, _go(home), options.definitions)} definitions of custom resources")
+            return EXIT_CLEAN
         files = generate(home, _go(home))
     except Fault as fault:
         print(f"update-schemas: {fault}", file=sys.stderr)

@@ -99,6 +99,7 @@ def verify(
 def _on_own_server(root: Path, cluster: str, jobs: list[_Made], sources: Sources, say: Progress) -> list[_Made]:
     """Judge what lands on one cluster. Gives its platform too, where something is wrong with that."""
     from trainyard.controlplane import running
+    from trainyard.controlplane.definitions import load_definitions
     from trainyard.verify.pods import refusals
 
     say(f"starting a control plane{f' for {cluster}' if cluster else ''}")
@@ -110,6 +111,8 @@ def _on_own_server(root: Path, cluster: str, jobs: list[_Made], sources: Sources
         platform: list[_Made] = []
         if cluster and has_kustomization(root / folder):
             platform = _rendered(root, [Target(folder, TargetKind.KUSTOMIZATION)], sources)
+        load_definitions(admin, _kinds([*platform, *jobs]))
+        if platform:
             _apply(admin, platform[0])
         else:
             _make_namespaces(admin, jobs)
@@ -189,6 +192,10 @@ def _told_once(findings: list[Finding]) -> list[Finding]:
     if not any(POD_SECURITY in finding.message for finding in findings if finding.rule == REJECTS.id):
         return findings
     return [finding for finding in findings if finding.rule != WARNS.id or POD_SECURITY not in finding.message]
+
+
+def _kinds(made: Sequence[_Made]) -> set[tuple[str, str]]:
+    return {(item.api_version, item.kind) for each in made if each.unit is not None for item in each.unit.objects}
 
 
 def _make_namespaces(admin: Client, jobs: Sequence[_Made]) -> None:

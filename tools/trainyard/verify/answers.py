@@ -29,6 +29,10 @@ _LIMIT = re.compile(r"(?P<resource>\S+) usage per Container is .*, but (?P<list>
 _POD_SPECS: tuple[Path, ...] = (("spec",), ("spec", "template", "spec"))
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
 
+_NO_FIELD = "<nil>"
+"""Where a validation rule of a custom resource speaks of the whole object."""
+_NO_SUCH_KIND = "no matches for kind"
+
 POD_SECURITY = "PodSecurity"
 PATTERN_OF_QUANTITIES = "quantities must match the regular expression"
 
@@ -40,10 +44,11 @@ def problems(item: Object, refused: Refused, prefix: Path = ()) -> Iterator[Prob
     causes = refused.causes
     if refused.reason == "Invalid" and causes:
         for cause in causes:
-            field = str(cause.get("field", ""))
-            path = server_path(field, data)
+            field = str(cause.get("field", "")).replace(_NO_FIELD, "")
+            words = brief(str(cause.get("message", "")))
+            path = server_path(field, data) if field else _meant(words, data)
             rest = "" if _holds(data, path) or not field else f"{field}: "
-            yield Problem(_told(what, rest + brief(str(cause.get("message", "")))), item.at(*prefix, *path))
+            yield Problem(_told(what, rest + words), item.at(*prefix, *path))
         return
     message = brief(str(refused))
     yield Problem(_told(what, message), item.at(*prefix, *_meant(message, data)))
@@ -143,6 +148,8 @@ def _meant(message: str, data: Any) -> Path:
         return next(_bad_quantities(data, ()), ())
     if message.startswith("namespaces ") and "not found" in message:
         return ("metadata", "namespace")
+    if message.startswith(_NO_SUCH_KIND):
+        return ("kind",)
     if found := _PATH_IN_MESSAGE.search(message):
         return server_path(found[1], data)
     return _of_container(message, data)
