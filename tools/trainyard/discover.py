@@ -72,6 +72,8 @@ def discover(paths: Sequence[str], root: Path, cwd: Path) -> Discovery:
         if not os.path.isdir(root / "jobs"):
             raise UsageError(f"no jobs/ folder in {root}: name job folders or manifest files to lint")
         paths, cwd = ["jobs"], root
+    if "" in paths:
+        raise UsageError("a PATH is empty: an unset variable, perhaps")
     search = _Search(root)
     for path in paths:
         try:

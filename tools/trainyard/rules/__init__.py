@@ -13,6 +13,7 @@ FAMILIES = (
     "contract",
     "gang",
     "gitops",
+    "isolation",
     "memory",
     "mpi",
     "nccl",

@@ -1,6 +1,7 @@
 """What NetworkPolicies close between the pods of a job, and between them and the cluster's DNS."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
@@ -11,9 +12,10 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import one_world
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.network import EPHEMERAL_PORTS, Answer, peers_reach, reaches, reaches_dns
-from trainyard.workload.plain import entries, mapping
+from trainyard.workload.plain import entries, mapping, sequence
 from trainyard.workload.services import Means
 
+_DNS_PORT = 53
 _TENSORFLOW_PORT = range(2222, 2223)
 _DENIES = "denies what no rule allows"
 
@@ -238,10 +240,24 @@ def _opens_named_dns(workload: Workload, pod_set: PodSet) -> bool:
     facts = mapping(workload.cluster.data.get("spec")) if workload.cluster is not None else {}
     servers = mapping(facts.get("network")).get("dns")
     return bool(servers) and any(
-        egress.get("to") == servers
+        egress.get("to") == servers and _lets_dns_through(egress.get("ports"))
         for policy in workload.of_kind("NetworkPolicy")
-        if _selects(policy, pod_set)
+        if _selects(policy, pod_set) and _limits_egress(policy)
         for _, egress in entries(mapping(policy.data.get("spec")).get("egress"))
+    )
+
+
+def _limits_egress(policy: Object) -> bool:
+    """Whether what a policy says of egress counts: only where Egress is among its types, or no types are given."""
+    types = mapping(policy.data.get("spec")).get("policyTypes")
+    return types is None or "Egress" in sequence(types)
+
+
+def _lets_dns_through(ports: Any) -> bool:
+    """Whether UDP port 53 is among the ports of a rule; a rule without ports is for all of them."""
+    listed = [port for _, port in entries(ports)]
+    return not listed or any(
+        port.get("protocol") == "UDP" and port.get("port") in (None, _DNS_PORT, str(_DNS_PORT)) for port in listed
     )
 
 

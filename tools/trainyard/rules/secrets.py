@@ -32,6 +32,8 @@ _OPAQUE = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}\Z")
 _REFERENCES = ("$(", "${", "{{", "<")
 _NO_API_KINDS = ("Job", "JobSet", "PyTorchJob", "TFJob", "MPIJob")
 
+_DIGEST = re.compile(r"@sha256:[0-9a-f]{64}\Z")
+
 
 @rule("SEC001", "secret-in-plain-sight", Severity.ERROR, needs=Object)
 @once
@@ -169,7 +171,7 @@ def image_by_tag(workload: Workload) -> Iterator[Problem]:
 def _tagged_images(workload: Workload) -> Iterator[Problem]:
     for pod_set in workload.pod_sets:
         for container in (*pod_set.init_containers, *pod_set.containers):
-            if not container.image or "@sha256:" in container.image or _is_reference(container.image):
+            if not container.image or _DIGEST.search(container.image) or _is_reference(container.image):
                 continue
             tagged = ":" in container.image.rpartition("/")[2]
             yield Problem(

@@ -190,7 +190,10 @@ def rendezvous_id_differs(workload: Workload) -> Iterator[Problem]:
 def _per_pod(start: Start, id_: Setting) -> str:
     """The id as it is written, where something in it is known to differ from pod to pod; else empty."""
     container = start.container
-    written = container.env["PET_RDZV_ID"].raw if "PET_RDZV_ID" in container.env else None
+    variable = container.env.get("PET_RDZV_ID")
+    if variable is not None and variable.spot == id_.spot and variable.origin == "field":
+        return "from the pod itself" if _varies(container, "PET_RDZV_ID", id_) else ""
+    written = variable.raw if variable is not None else None
     words = [word.text for word in container.words if word.spot == id_.spot and not word.known]
     flags = ("--rdzv_id", "--rdzv-id")
     for index, word in enumerate(container.words):

@@ -92,6 +92,59 @@ def ranks_per_node_mismatch(workload: Workload) -> Iterator[Problem]:
         )
 
 
+@rule("RDV012", "launcher-missing", Severity.ERROR, needs=Workload)
+def launcher_missing(workload: Workload) -> Iterator[Problem]:
+    """A job folder's command starts no launcher, though its pods are set up for torchrun.
+
+    The base gives torchrun its settings as PET_ variables. A program that is started directly reads none of them: every
+    pod trains alone, on one GPU, and they overwrite one another's checkpoints.
+
+    Bad:
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                command: [python, -m, trainer]
+                args: null
+    Good:
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                command: [python, -m, torch.distributed.run, -m, trainer]
+                args: null
+    Near miss:
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                command: [bash, -c, exec torchrun -m trainer]
+                args: null
+
+    Source: https://docs.pytorch.org/docs/stable/elastic/run.html
+    """
+    if not workload.in_job_folder:
+        return
+    for pod_set in workload.pod_sets:
+        for container in pod_set.containers:
+            launch, ranks = container.launch, container.env.get("PET_NPROC_PER_NODE")
+            if launch is None or launch.launcher != "python" or ranks is None:
+                continue
+            also = container.env.get("PET_NNODES")
+            yield Problem(
+                "the command starts python itself, so nothing starts the other ranks",
+                launch.spot.saying("expected torchrun"),
+                tuple(variable.spot.saying("read by torchrun alone") for variable in (also, ranks) if variable),
+                "start the program with torchrun, such as [torchrun, -m, trainer]",
+            )
+
+
 @rule("RDV009", "idle-gpus", Severity.WARNING, needs=Workload)
 @once
 def idle_gpus(workload: Workload) -> Iterator[Problem]:
