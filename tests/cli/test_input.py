@@ -174,3 +174,9 @@ def test_names_are_those_of_the_file_system(empty: Repository) -> None:
     assert done.returncode == 1
     assert r"na\xefve.yaml:4:23" in done.stdout
     assert empty.report(name)["findings"][0]["file"] == r"na\xefve.yaml"
+
+
+def test_an_empty_path_is_bad_usage(checkout: Repository) -> None:
+    done = checkout.lint("")
+    assert done.returncode == 2
+    assert str(done.stderr) == "lint-jobs: a PATH is empty: an unset variable, perhaps\n"

@@ -178,3 +178,17 @@ def test_mistake_reaches_the_one_job_that_is_linted(checkout: Checkout) -> None:
     checkout.replace(f"{BASE}/persistent-volume-claim.yaml", "ReadWriteMany", "ReadWriteOnce")
     code, document = checkout.lint(LLAMA)
     assert (code, [finding["jobs"] for finding in document["findings"]]) == (1, [[LLAMA]])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("policyTypes: [Egress]", "policyTypes: [Ingress]"),
+        ("    - protocol: UDP\n      port: 53\n", ""),
+        ("protocol: UDP\n      port: 53", "protocol: UDP\n      port: 5353"),
+    ],
+)
+def test_dns_is_not_let_through(checkout: Checkout, old: str, new: str) -> None:
+    checkout.replace(f"{BASE}/network-policy-dns.yaml", old, new)
+    _, document = checkout.lint()
+    assert {found["rule"] for found in document["findings"]} == {"NET003"}

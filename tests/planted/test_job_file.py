@@ -159,3 +159,13 @@ def test_untouched_repository_is_clean(checkout: Checkout) -> None:
     checkout.expect()
     _, document = checkout.lint()
     assert document["summary"]["jobs"] == len(BOTH)
+
+
+def test_command_starts_no_launcher(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "  model:", "  command: [python, -m, trainer]\n  model:")
+    checkout.expect(Found("RDV012", LLAMA_JOB, "▸python, -m", "Job/research/llama-8b-sft", f"{CONTAINER}.command[0]"))
+
+
+def test_digest_is_cut_short(checkout: Checkout) -> None:
+    checkout.replace(LLAMA_JOB, "  model:", "  image: registry.example.com/llama@sha256:0b6a5a4a\n  model:")
+    checkout.expect(Found("SEC002", LLAMA_JOB, "image: ▸registry", "Job/research/llama-8b-sft", f"{CONTAINER}.image"))

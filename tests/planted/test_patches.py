@@ -1,5 +1,7 @@
 """Mistakes in patches that lie in the job's folder."""
 
+import pytest
+
 from tests.planted.checkout import LLAMA, Checkout, Found
 
 JOB = "Job/research/llama-8b-sft"
@@ -114,3 +116,33 @@ def test_json_patch_takes_away_what_is_not_there(checkout: Checkout) -> None:
 def test_file_of_a_patch_does_not_exist(checkout: Checkout) -> None:
     checkout.replace(f"{LLAMA}/kustomization.yaml", "transformers:\n", "- path: nodes.yaml\ntransformers:\n")
     checkout.expect(Found("INP001", f"{LLAMA}/kustomization.yaml", "path: ▸nodes.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text", "field"),
+    [
+        ("/spec/template/spec/hostPID", "true", "value: ▸true", f"{POD}.hostPID"),
+        (
+            "/spec/template/spec/volumes/-",
+            "{name: node, hostPath: {path: /}}",
+            "▸hostPath",
+            f"{POD}.volumes[4].hostPath",
+        ),
+        ("/spec/template/spec/securityContext/runAsUser", "0", "value: ▸0", f"{POD}.securityContext.runAsUser"),
+        (
+            "/spec/template/spec/initContainers",
+            f"[{{name: init, image: 'example.com/t@sha256:{'0' * 64}', securityContext: {{privileged: true}}}}]",
+            "privileged: ▸true",
+            f"{POD}.initContainers[0].securityContext.privileged",
+        ),
+    ],
+)
+def test_job_takes_over_the_node(checkout: Checkout, path: str, value: str, text: str, field: str) -> None:
+    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {value}\n", TARGET)
+    checkout.expect(Found("SEC005", patch, text, JOB, field))
+
+
+def test_volume_that_is_mounted_is_not_there(checkout: Checkout) -> None:
+    path = "/spec/template/spec/containers/0/volumeMounts/-"
+    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: extra, mountPath: /extra}}\n", TARGET)
+    checkout.expect(Found("STO006", patch, "name: ▸extra", JOB, f"{POD}.containers[0].volumeMounts[4].name"))
