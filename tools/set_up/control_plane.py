@@ -21,7 +21,7 @@ PROGRAMS = {
 }
 """Each program and its package, in the order in which they are built."""
 
-EXPECTED = "about 9 minutes and 3 GB of disk on two cores where Go has built none of it before"
+EXPECTED = "about 6 minutes and 3 GB of disk on two cores where Go has built none of it before"
 KWOK = "sigs.k8s.io/kwok"
 STAGES = ("node/fast", "pod/fast")
 """Folders of kwok's module, under kustomize/stage, that say how its nodes and pods live."""
