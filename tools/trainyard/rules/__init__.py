@@ -11,6 +11,7 @@ from trainyard.workload.model import Workload
 FAMILIES = (
     "batch",
     "contract",
+    "coverage",
     "gang",
     "gitops",
     "isolation",
