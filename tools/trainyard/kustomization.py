@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainyard import limits
+from trainyard.discover import KUSTOMIZATION_NAMES
 from trainyard.errors import InputError
 from trainyard.nodes import Node, load_embedded
 from trainyard.sources import Sources
-
-FILE_NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 _HELM = ("helmCharts", "helmGlobals", "helmChartInflationGenerator")
 _PLAIN_FIELDS = frozenset(
@@ -136,7 +135,7 @@ class Graph:
 
 def has_kustomization(sources: Sources, folder: str) -> bool:
     """True where a folder holds a kustomization file."""
-    return any(sources.is_file(join(folder, name)) for name in FILE_NAMES)
+    return any(sources.is_file(join(folder, name)) for name in KUSTOMIZATION_NAMES)
 
 
 def files_read(root: Path, folder: str, sources: Sources | None = None) -> frozenset[str]:
@@ -156,7 +155,7 @@ def read(sources: Sources, folder: str, at: Node | None = None) -> Kustomization
     kept = sources.kept.get(("kustomization", folder))
     if isinstance(kept, Kustomization):
         return kept
-    files = [join(folder, name) for name in FILE_NAMES if sources.is_file(join(folder, name))]
+    files = [join(folder, name) for name in KUSTOMIZATION_NAMES if sources.is_file(join(folder, name))]
     if not files:
         message = f"folder {folder} has no kustomization.yaml"
         raise _wrong(message, at) if at is not None else InputError("folder has no kustomization.yaml", folder)

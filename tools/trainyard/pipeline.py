@@ -310,10 +310,7 @@ class _Result:
 
     def add(self, rule: Rule, problem: Problem, origin: Origin) -> None:
         """A rule's problem becomes a finding, with the places where its values were written."""
-        place, *related = [_place(spot, origin) for spot in (problem.spot, *problem.related)]
-        unit = (self.target.name,)
-        finding = Finding(rule.id, rule.name, rule.severity, problem.message, place, tuple(related), problem.help, unit)
-        self.findings.append(finding)
+        self.findings.append(finding_of(rule, problem, origin, self.target.name))
         if rule.id == SECRET:
             self.secrets.add(str(lookup(problem.spot.object.data, problem.spot.path)))
 
@@ -343,6 +340,12 @@ def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:
         return any(not name.startswith(".") for name in os.listdir(root / path))
     except OSError:
         return os.path.lexists(root / path)
+
+
+def finding_of(rule: Rule, problem: Problem, origin: Origin, unit: str) -> Finding:
+    """A rule's problem as the finding of a unit, with the places where its values were written."""
+    place, *related = [_place(spot, origin) for spot in (problem.spot, *problem.related)]
+    return Finding(rule.id, rule.name, rule.severity, problem.message, place, tuple(related), problem.help, (unit,))
 
 
 def _place(spot: Spot, origin: Origin) -> Place:

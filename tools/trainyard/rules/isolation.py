@@ -61,7 +61,7 @@ def mount_without_volume(workload: Workload) -> Iterator[Problem]:
     Source: https://kubernetes.io/docs/concepts/storage/volumes/
     """
     for pod_set in workload.pod_sets:
-        known = {volume.name for volume in volumes(pod_set)} | _templates(workload)
+        known = {volume.name for volume in volumes(pod_set)}
         for container in _every(pod_set):
             for index, mount in entries(container.data.get("volumeMounts")):
                 name = text(mount.get("name"))
@@ -100,12 +100,6 @@ def _as_root(context: Mapping[str, Any], spot: Spot) -> Iterator[tuple[Spot, str
 
 def _every(pod_set: PodSet) -> tuple[Container, ...]:
     return (*pod_set.init_containers, *pod_set.containers)
-
-
-def _templates(workload: Workload) -> set[str]:
-    """Volumes that a JobSet or StatefulSet makes from claim templates, and those that an operator adds."""
-    claims = mapping(workload.object.data.get("spec")).get("volumeClaimTemplates")
-    return {text(mapping(claim.get("metadata")).get("name")) for _, claim in entries(claims)}
 
 
 def _listed(names: set[str]) -> str:

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainyard.finding import Severity
-from trainyard.objects import Object
 from trainyard.rules.meetings import Meeting, meetings
 from trainyard.rules.once import once
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import one_world
 from trainyard.workload.model import PodSet, Workload
-from trainyard.workload.network import EPHEMERAL_PORTS, Answer, peers_reach, reaches, reaches_dns
-from trainyard.workload.plain import entries, mapping, sequence
+from trainyard.workload.network import EPHEMERAL_PORTS, Answer, peers_reach, policies_for, reaches, reaches_dns
+from trainyard.workload.plain import entries, mapping
 from trainyard.workload.services import Means
 
 _DNS_PORT = 53
@@ -241,16 +240,10 @@ def _opens_named_dns(workload: Workload, pod_set: PodSet) -> bool:
     servers = mapping(facts.get("network")).get("dns")
     return bool(servers) and any(
         egress.get("to") == servers and _lets_dns_through(egress.get("ports"))
-        for policy in workload.of_kind("NetworkPolicy")
-        if _selects(policy, pod_set) and _limits_egress(policy)
-        for _, egress in entries(mapping(policy.data.get("spec")).get("egress"))
+        for policy in policies_for(workload, pod_set)
+        if "egress" in policy.isolates
+        for _, egress in entries(mapping(policy.object.data.get("spec")).get("egress"))
     )
-
-
-def _limits_egress(policy: Object) -> bool:
-    """Whether what a policy says of egress counts: only where Egress is among its types, or no types are given."""
-    types = mapping(policy.data.get("spec")).get("policyTypes")
-    return types is None or "Egress" in sequence(types)
 
 
 def _lets_dns_through(ports: Any) -> bool:
@@ -259,8 +252,3 @@ def _lets_dns_through(ports: Any) -> bool:
     return not listed or any(
         port.get("protocol") == "UDP" and port.get("port") in (None, _DNS_PORT, str(_DNS_PORT)) for port in listed
     )
-
-
-def _selects(policy: Object, pod_set: PodSet) -> bool:
-    labels = mapping(mapping(mapping(policy.data.get("spec")).get("podSelector")).get("matchLabels"))
-    return all(pod_set.labels.get(key) == value for key, value in labels.items())

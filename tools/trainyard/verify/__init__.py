@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from trainyard.controlplane.client import Client, Refused, User
 from trainyard.discover import Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import InputError
-from trainyard.fieldpath import format_path
-from trainyard.finding import Finding, Place
+from trainyard.finding import Finding
 from trainyard.objects import Object
 from trainyard.outcome import Judgement, Outcome, conclude
-from trainyard.pipeline import Origin, input_finding
+from trainyard.pipeline import Origin, finding_of, input_finding
 from trainyard.rules.registry import Problem, Rule
 from trainyard.rules.server import REJECTS, WARNS
 from trainyard.sources import Sources
@@ -46,11 +45,7 @@ class _Made:
 
     def add(self, rule: Rule, problem: Problem) -> None:
         assert self.origin is not None
-        spot = problem.spot
-        position = self.origin.position(spot.object, spot.path)
-        place = Place(spot.object.title, format_path(spot.object.data, spot.path), position, spot.label)
-        named = (rule.id, rule.name, rule.severity)
-        self.findings.append(Finding(*named, problem.message, place, (), problem.help, (self.target.name,)))
+        self.findings.append(finding_of(rule, problem, self.origin, self.target.name))
 
     def judgement(self, sources: Sources) -> Judgement:
         """What the server said of it. Not every rule was asked, so it is not complete."""
