@@ -170,7 +170,7 @@ def test_findings_of_other_rules_print_no_token_either(checkout: Repository) -> 
 
 
 def _nccl_name() -> str:
-    lines = (HOME / "base/torchrun/config-map-nccl.yaml").read_text().splitlines()
+    lines = (HOME / "base/run/config-map-nccl.yaml").read_text().splitlines()
     return next(line.split(":")[1].strip() for line in lines if line.startswith("  name:"))
 
 

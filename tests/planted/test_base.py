@@ -1,11 +1,11 @@
-"""Mistakes in base/torchrun: each reaches every job, and is told once."""
+"""Mistakes in base/torchrun and in what every base takes from base/run: each reaches every job, and is told once."""
 
 import pytest
 
 from tests.planted.checkout import BOTH, GPT2, LLAMA, Checkout, Found
 
 BASE = "base/torchrun"
-JOB = f"{BASE}/job.yaml"
+RUN = "base/run"
 TITLE = "Job/research/gpt2-124m"
 POD = "spec.template.spec"
 
@@ -15,7 +15,7 @@ POD = "spec.template.spec"
     [
         (
             "RDV005",
-            "service.yaml",
+            f"{BASE}/service.yaml",
             "publishNotReadyAddresses: true",
             "publishNotReadyAddresses: false",
             "publishNotReadyAddresses: ▸false",
@@ -24,7 +24,7 @@ POD = "spec.template.spec"
         ),
         (
             "RDV004",
-            "service.yaml",
+            f"{BASE}/service.yaml",
             "  selector:\n    trainyard.dev/job:",
             "  selector:\n    app: trainer\n    trainyard.dev/job:",
             "app: ▸trainer",
@@ -33,7 +33,7 @@ POD = "spec.template.spec"
         ),
         (
             "RDV004",
-            "service.yaml",
+            f"{BASE}/service.yaml",
             "clusterIP: None",
             'clusterIP: ""',
             'clusterIP: ▸""',
@@ -42,7 +42,7 @@ POD = "spec.template.spec"
         ),
         (
             "NET001",
-            "network-policy-peers.yaml",
+            f"{RUN}/network-policy-peers.yaml",
             "  egress:\n  - to:",
             "    ports:\n    - port: 29400\n  egress:\n  - to:",
             "▸ports:\n    - port",
@@ -51,7 +51,7 @@ POD = "spec.template.spec"
         ),
         (
             "STO002",
-            "persistent-volume-claim.yaml",
+            f"{RUN}/persistent-volume-claim.yaml",
             "accessModes: [ReadWriteMany]",
             "accessModes: [ReadWriteOnce]",
             "▸accessModes:",
@@ -60,8 +60,8 @@ POD = "spec.template.spec"
         ),
         (
             "RDV003",
-            "job.yaml",
-            "value: $(JOB)-0.$(JOB):$(RENDEZVOUS_PORT)",
+            "base/rendezvous/pod-template.yaml",
+            "value: $(RENDEZVOUS_HOST):$(RENDEZVOUS_PORT)",
             "value: $(JOB)-master.$(JOB):$(RENDEZVOUS_PORT)",
             "value: ▸$(JOB)-master",
             TITLE,
@@ -69,7 +69,7 @@ POD = "spec.template.spec"
         ),
         (
             "RDV007",
-            "job.yaml",
+            f"{BASE}/job.yaml",
             "completionMode: Indexed",
             "completionMode: NonIndexed",
             "completionMode: ▸NonIndexed",
@@ -78,7 +78,7 @@ POD = "spec.template.spec"
         ),
         (
             "MEM001",
-            "job.yaml",
+            f"{RUN}/pod-template.yaml",
             "mountPath: /dev/shm",
             "mountPath: /dev/shmem",
             "▸volumeMounts:",
@@ -87,7 +87,7 @@ POD = "spec.template.spec"
         ),
         (
             "SCH001",
-            "job.yaml",
+            f"{BASE}/job.yaml",
             "podReplacementPolicy:",
             "podReplacementPolice:",
             "▸podReplacementPolice: Failed",
@@ -96,7 +96,7 @@ POD = "spec.template.spec"
         ),
         (
             "SEC003",
-            "job.yaml",
+            f"{RUN}/pod-template.yaml",
             "automountServiceAccountToken: false",
             "automountServiceAccountToken: true",
             "automountServiceAccountToken: ▸true",
@@ -105,7 +105,7 @@ POD = "spec.template.spec"
         ),
         (
             "SEC002",
-            "training-job.yaml",
+            f"{RUN}/training-job.yaml",
             "trainer@sha256:0b6a5a4a5e2c3f4f7dfb3ff13d4b2b9f5e5b0f8f8c6f3f2d2c5d7a1e9b8c7d6a",
             "trainer:v1",
             "image: ▸registry",
@@ -114,17 +114,16 @@ POD = "spec.template.spec"
         ),
         (
             "STO001",
-            "job.yaml",
+            f"{RUN}/pod-template.yaml",
             "claimName: datasets",
-            "claimName: datasets\n"
-            "      - name: more\n        persistentVolumeClaim:\n          claimName: more-datasets",
+            "claimName: datasets\n    - name: more\n      persistentVolumeClaim:\n        claimName: more-datasets",
             "claimName: ▸more",
             TITLE,
             f"{POD}.volumes[2].persistentVolumeClaim.claimName",
         ),
         (
             "STO004",
-            "config-map-trainer.yaml",
+            f"{RUN}/config-map-trainer.yaml",
             "DIR: /checkpoints",
             "DIR: /checkpoint",
             "DIR: ▸/checkpoint",
@@ -136,8 +135,8 @@ POD = "spec.template.spec"
 def test_one_line_of_the_base(
     checkout: Checkout, rule: str, file: str, old: str, new: str, text: str, object: str, path: str
 ) -> None:
-    checkout.replace(f"{BASE}/{file}", old, new)
-    checkout.expect(Found(rule, f"{BASE}/{file}", text, object, path))
+    checkout.replace(file, old, new)
+    checkout.expect(Found(rule, file, text, object, path))
 
 
 def test_ready_pods_alone_are_published(checkout: Checkout) -> None:
@@ -148,21 +147,21 @@ def test_ready_pods_alone_are_published(checkout: Checkout) -> None:
 
 
 def test_dns_is_closed(checkout: Checkout) -> None:
-    checkout.replace(f"{BASE}/kustomization.yaml", "- network-policy-dns.yaml\n", "")
+    checkout.replace(f"{RUN}/kustomization.yaml", "- network-policy-dns.yaml\n", "")
     [finding] = checkout.lint()[1]["findings"]
     assert (finding["rule"], finding["file"], finding["jobs"]) == (
         "NET003",
-        f"{BASE}/network-policy-deny.yaml",
+        f"{RUN}/network-policy-deny.yaml",
         list(BOTH),
     )
 
 
 def test_peers_are_closed(checkout: Checkout) -> None:
-    checkout.replace(f"{BASE}/kustomization.yaml", "- network-policy-peers.yaml\n", "")
+    checkout.replace(f"{RUN}/kustomization.yaml", "- network-policy-peers.yaml\n", "")
     [finding] = checkout.lint()[1]["findings"]
     assert (finding["rule"], finding["file"], finding["jobs"]) == (
         "NET001",
-        f"{BASE}/network-policy-deny.yaml",
+        f"{RUN}/network-policy-deny.yaml",
         list(BOTH),
     )
 
@@ -175,7 +174,7 @@ def test_service_is_left_out(checkout: Checkout) -> None:
 
 
 def test_mistake_reaches_the_one_job_that_is_linted(checkout: Checkout) -> None:
-    checkout.replace(f"{BASE}/persistent-volume-claim.yaml", "ReadWriteMany", "ReadWriteOnce")
+    checkout.replace(f"{RUN}/persistent-volume-claim.yaml", "ReadWriteMany", "ReadWriteOnce")
     code, document = checkout.lint(LLAMA)
     assert (code, [finding["jobs"] for finding in document["findings"]]) == (1, [[LLAMA]])
 
@@ -189,6 +188,6 @@ def test_mistake_reaches_the_one_job_that_is_linted(checkout: Checkout) -> None:
     ],
 )
 def test_dns_is_not_let_through(checkout: Checkout, old: str, new: str) -> None:
-    checkout.replace(f"{BASE}/network-policy-dns.yaml", old, new)
+    checkout.replace(f"{RUN}/network-policy-dns.yaml", old, new)
     _, document = checkout.lint()
     assert {found["rule"] for found in document["findings"]} == {"NET003"}

@@ -8,6 +8,8 @@ JOB = "Job/research/llama-8b-sft"
 TARGET = "{kind: Job}"
 HEAD = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: training-job\n"
 POD = "spec.template.spec"
+OF_PODS = "{kind: PodTemplate}"
+PODS = "apiVersion: v1\nkind: PodTemplate\nmetadata:\n  name: training-job\ntemplate:\n"
 
 
 def test_job_deletes_itself(checkout: Checkout) -> None:
@@ -21,19 +23,19 @@ def test_job_is_suspended(checkout: Checkout) -> None:
 
 
 def test_word_for_number_by_json_patch(checkout: Checkout) -> None:
-    path = "/spec/template/spec/containers/0/env/-"
+    path = "/template/spec/containers/0/env/-"
     value = "{name: NCCL_IB_TIMEOUT, value: long}"
-    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {value}\n", TARGET)
+    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {value}\n", OF_PODS)
     checkout.expect(Found("NCL001", patch, "value: ▸long", JOB, f"{POD}.containers[0].env[NCCL_IB_TIMEOUT].value"))
 
 
 def test_variable_stands_twice(checkout: Checkout) -> None:
-    path = "/spec/template/spec/containers/0/env/-"
-    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: PET_RDZV_ID, value: llama}}\n", TARGET)
+    path = "/template/spec/containers/0/env/-"
+    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: PET_RDZV_ID, value: llama}}\n", OF_PODS)
     [finding] = checkout.expect(
         Found("NCL015", patch, "value: ▸{name: PET", JOB, f"{POD}.containers[0].env[PET_RDZV_ID]")
     )
-    assert finding["related"][0]["file"] == "base/torchrun/job.yaml"
+    assert finding["related"][0]["file"] == "base/rendezvous/pod-template.yaml"
 
 
 def test_misspelt_field(checkout: Checkout) -> None:
@@ -52,28 +54,28 @@ def test_ranks_may_not_run_at_once(checkout: Checkout) -> None:
 
 
 def test_container_name_is_misspelt(checkout: Checkout) -> None:
-    lines = "spec:\n  template:\n    spec:\n      containers:\n      - name: trianer\n        workingDir: /work\n"
-    patch = checkout.patch(LLAMA, HEAD + lines)
+    lines = "  spec:\n    containers:\n    - name: trianer\n      workingDir: /work\n"
+    patch = checkout.patch(LLAMA, PODS + lines)
     checkout.expect(Found("CTR014", patch, "- name: ▸trianer", JOB, f"{POD}.containers[0].name"))
 
 
 def test_helper_image_by_tag(checkout: Checkout) -> None:
-    lines = "spec:\n  template:\n    spec:\n      initContainers:\n      - name: fetch\n        image: busybox:1.36\n"
-    patch = checkout.patch(LLAMA, HEAD + lines)
+    lines = "  spec:\n    initContainers:\n    - name: fetch\n      image: busybox:1.36\n"
+    patch = checkout.patch(LLAMA, PODS + lines)
     checkout.expect(Found("SEC002", patch, "image: ▸busybox", JOB, f"{POD}.initContainers[0].image"))
 
 
 def test_shared_memory_is_taken_away(checkout: Checkout) -> None:
-    lines = "spec:\n  template:\n    spec:\n      containers:\n      - name: trainer\n        volumeMounts:\n"
-    lines += "        - mountPath: /dev/shm\n          $patch: delete\n"
-    patch = checkout.patch(LLAMA, HEAD + lines)
+    lines = "  spec:\n    containers:\n    - name: trainer\n      volumeMounts:\n"
+    lines += "      - mountPath: /dev/shm\n        $patch: delete\n"
+    patch = checkout.patch(LLAMA, PODS + lines)
     [finding] = checkout.lint()[1]["findings"]
     assert (finding["rule"], finding["object"]) == ("MEM001", JOB)
-    assert finding["file"] in (patch, "base/torchrun/job.yaml")
+    assert finding["file"] in (patch, "base/run/pod-template.yaml")
 
 
 def test_token_is_mounted(checkout: Checkout) -> None:
-    patch = checkout.patch(LLAMA, HEAD + "spec:\n  template:\n    spec:\n      automountServiceAccountToken: true\n")
+    patch = checkout.patch(LLAMA, PODS + "  spec:\n    automountServiceAccountToken: true\n")
     checkout.expect(
         Found("SEC003", patch, "automountServiceAccountToken: ▸true", JOB, f"{POD}.automountServiceAccountToken")
     )
@@ -93,17 +95,15 @@ def test_service_selects_by_a_label_that_no_pod_has(checkout: Checkout) -> None:
 
 
 def test_default_name_in_a_patch(checkout: Checkout) -> None:
-    lines = (
-        "spec:\n  template:\n    spec:\n      hostAliases:\n      - ip: 10.0.0.1\n        hostnames: [training-job]\n"
-    )
-    patch = checkout.patch(LLAMA, HEAD + lines)
+    lines = "  spec:\n    hostAliases:\n    - ip: 10.0.0.1\n      hostnames: [training-job]\n"
+    patch = checkout.patch(LLAMA, PODS + lines)
     checkout.expect(Found("CTR001", patch, "[▸training-job]", JOB, f"{POD}.hostAliases[0].hostnames[0]"))
 
 
 def test_config_map_of_the_job_is_not_there(checkout: Checkout) -> None:
-    path = "/spec/template/spec/containers/0/envFrom/-"
+    path = "/template/spec/containers/0/envFrom/-"
     patch = checkout.patch(
-        LLAMA, f"- op: add\n  path: {path}\n  value: {{configMapRef: {{name: llama-8b-sft-extra}}}}\n", TARGET
+        LLAMA, f"- op: add\n  path: {path}\n  value: {{configMapRef: {{name: llama-8b-sft-extra}}}}\n", OF_PODS
     )
     checkout.expect(Found("CTR015", patch, "name: ▸llama", JOB, f"{POD}.containers[0].envFrom[3].configMapRef.name"))
 
@@ -121,16 +121,16 @@ def test_file_of_a_patch_does_not_exist(checkout: Checkout) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "text", "field"),
     [
-        ("/spec/template/spec/hostPID", "true", "value: ▸true", f"{POD}.hostPID"),
+        ("/template/spec/hostPID", "true", "value: ▸true", f"{POD}.hostPID"),
         (
-            "/spec/template/spec/volumes/-",
+            "/template/spec/volumes/-",
             "{name: node, hostPath: {path: /}}",
             "▸hostPath",
             f"{POD}.volumes[4].hostPath",
         ),
-        ("/spec/template/spec/securityContext/runAsUser", "0", "value: ▸0", f"{POD}.securityContext.runAsUser"),
+        ("/template/spec/securityContext/runAsUser", "0", "value: ▸0", f"{POD}.securityContext.runAsUser"),
         (
-            "/spec/template/spec/initContainers",
+            "/template/spec/initContainers",
             f"[{{name: init, image: 'example.com/t@sha256:{'0' * 64}', securityContext: {{privileged: true}}}}]",
             "privileged: ▸true",
             f"{POD}.initContainers[0].securityContext.privileged",
@@ -138,11 +138,11 @@ def test_file_of_a_patch_does_not_exist(checkout: Checkout) -> None:
     ],
 )
 def test_job_takes_over_the_node(checkout: Checkout, path: str, value: str, text: str, field: str) -> None:
-    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {value}\n", TARGET)
+    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {value}\n", OF_PODS)
     checkout.expect(Found("SEC005", patch, text, JOB, field))
 
 
 def test_volume_that_is_mounted_is_not_there(checkout: Checkout) -> None:
-    path = "/spec/template/spec/containers/0/volumeMounts/-"
-    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: extra, mountPath: /extra}}\n", TARGET)
+    path = "/template/spec/containers/0/volumeMounts/-"
+    patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: extra, mountPath: /extra}}\n", OF_PODS)
     checkout.expect(Found("STO006", patch, "name: ▸extra", JOB, f"{POD}.containers[0].volumeMounts[4].name"))

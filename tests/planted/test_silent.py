@@ -3,11 +3,14 @@
 import pytest
 
 from tests.planted.checkout import BOTH, GPT2, LLAMA, Checkout, Found
-from tests.planted.test_patches import HEAD, JOB, POD, TARGET
+from tests.planted.test_patches import HEAD, JOB, POD, PODS, TARGET
 
-CONTAINER = "spec:\n  template:\n    spec:\n      containers:\n      - name: trainer\n"
+CONTAINER = "  spec:\n    containers:\n    - name: trainer\n"
+OF_THE_POD = "template.spec"
+TEMPLATE = "PodTemplate/research/training-job"
 GPT2_JOB = "Job/research/gpt2-124m"
 WIRING = "base/wiring/job.yaml"
+PODS_WIRING = "base/wiring/pod-template.yaml"
 KUSTOMIZATION = f"{LLAMA}/kustomization.yaml"
 
 
@@ -17,14 +20,14 @@ class TestSurvivingDefaultName:
     def test_subdomain_is_not_wired(self, checkout: Checkout) -> None:
         checkout.replace(WIRING, "    - spec.template.spec.subdomain\n", "")
         checkout.expect(
-            Found("CTR001", "base/torchrun/job.yaml", "subdomain: ▸training-job", GPT2_JOB, f"{POD}.subdomain")
+            Found("CTR001", "base/torchrun/pod-template.yaml", "subdomain: ▸training-job", GPT2_JOB, f"{POD}.subdomain")
         )
 
     def test_name_that_the_endpoint_is_made_from_is_not_wired(self, checkout: Checkout) -> None:
-        checkout.replace(WIRING, "    - spec.template.spec.containers.[name=trainer].env.[name=JOB].value\n", "")
+        checkout.replace(PODS_WIRING, "    - template.spec.containers.[name=trainer].env.[name=JOB].value\n", "")
         path = f"{POD}.containers[0].env[JOB].value"
         checkout.expect(
-            Found("CTR001", "base/torchrun/job.yaml", "- name: JOB\n          value: ▸training-job", GPT2_JOB, path)
+            Found("CTR001", "base/run/pod-template.yaml", "- name: JOB\n        value: ▸training-job", GPT2_JOB, path)
         )
 
     def test_label_that_a_policy_selects_by_is_not_wired(self, checkout: Checkout) -> None:
@@ -35,7 +38,7 @@ class TestSurvivingDefaultName:
         checkout.expect(
             Found(
                 "CTR001",
-                "base/torchrun/network-policy-peers.yaml",
+                "base/run/network-policy-peers.yaml",
                 text,
                 "NetworkPolicy/research/gpt2-124m-peers",
                 path,
@@ -47,11 +50,11 @@ class TestSurvivingDefaultName:
             "  - select:\n      kind: ConfigMap\n      name: training-job-nccl\n    fieldPaths:\n    - metadata.name\n"
         )
         checkout.replace(
-            "base/wiring/config-map.yaml", block + '    options:\n      delimiter: "-nccl"\n      index: 0\n', ""
+            "base/wiring/names.yaml", block + '    options:\n      delimiter: "-nccl"\n      index: 0\n', ""
         )
         title = "ConfigMap/research/training-job-nccl"
         checkout.expect(
-            Found("CTR001", "base/torchrun/config-map-nccl.yaml", "name: ▸training-job-nccl", title, "metadata.name")
+            Found("CTR001", "base/run/config-map-nccl.yaml", "name: ▸training-job-nccl", title, "metadata.name")
         )
 
 
@@ -80,17 +83,36 @@ class TestOverwrittenPatch:
         assert finding["related"][0]["file"] == f"{LLAMA}/job.yaml"
 
     def test_json_patch_on_a_wired_field(self, checkout: Checkout) -> None:
-        patch = checkout.patch(LLAMA, "- op: replace\n  path: /spec/template/spec/subdomain\n  value: peers\n", TARGET)
-        checkout.expect(Found("CTR003", patch, "value: ▸peers", JOB, f"{POD}.subdomain"))
+        patch = checkout.patch(LLAMA, "- op: replace\n  path: /spec/parallelism\n  value: 8\n", TARGET)
+        checkout.expect(Found("CTR003", patch, "value: ▸8", JOB, "spec.parallelism"))
 
     def test_image_by_patch(self, checkout: Checkout) -> None:
-        patch = checkout.patch(LLAMA, HEAD + CONTAINER + "        image: registry.example.com/llama:v2\n")
-        checkout.expect(Found("CTR003", patch, "image: ▸registry", JOB, f"{POD}.containers[0].image"))
+        patch = checkout.patch(LLAMA, PODS + CONTAINER + "      image: registry.example.com/llama:v2\n")
+        checkout.expect(Found("CTR003", patch, "image: ▸registry", TEMPLATE, f"{OF_THE_POD}.containers[0].image"))
+
+    def test_command_that_a_later_replacement_writes_into_the_copy(self, checkout: Checkout) -> None:
+        patch = checkout.patch(LLAMA, PODS + CONTAINER + "      command: [python, -m, trainer]\n")
+        [finding] = checkout.expect(
+            Found("CTR003", patch, "[▸python", TEMPLATE, f"{OF_THE_POD}.containers[0].command[0]")
+        )
+        assert finding["help"] == "set spec.command[0] of TrainingJob instead"
+
+    def test_pod_of_the_job_itself(self, checkout: Checkout) -> None:
+        patch = checkout.patch(LLAMA, HEAD + "spec:\n  template:\n    spec:\n      hostIPC: true\n")
+        [finding] = checkout.expect(Found("CTR003", patch, "hostIPC: ▸true", JOB, f"{POD}.hostIPC"))
+        assert finding["help"] == "set template.spec.hostIPC of PodTemplate instead"
+
+    def test_pod_of_the_job_itself_by_json_patch(self, checkout: Checkout) -> None:
+        path = "/spec/template/spec/volumes/-"
+        patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: x, emptyDir: {{}}}}\n", TARGET)
+        [finding] = checkout.expect(Found("INP001", patch, "▸- op: add"))
+        assert "patch that one, at /template/spec/volumes/-" in finding["message"]
 
     def test_resources_under_a_wired_map(self, checkout: Checkout) -> None:
-        lines = "        resources:\n          limits:\n            memory: 64Gi\n"
-        patch = checkout.patch(LLAMA, HEAD + CONTAINER + lines)
-        checkout.expect(Found("CTR003", patch, "memory: ▸64Gi", JOB, f"{POD}.containers[0].resources.limits.memory"))
+        lines = "      resources:\n        limits:\n          memory: 64Gi\n"
+        patch = checkout.patch(LLAMA, PODS + CONTAINER + lines)
+        path = f"{OF_THE_POD}.containers[0].resources.limits.memory"
+        checkout.expect(Found("CTR003", patch, "memory: ▸64Gi", TEMPLATE, path))
 
     def test_nccl_settings_under_a_wired_map(self, checkout: Checkout) -> None:
         patch = checkout.patch(

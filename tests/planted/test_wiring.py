@@ -3,6 +3,7 @@
 from tests.planted.checkout import Checkout, Found
 
 WIRING = "base/wiring/job.yaml"
+PODS = "base/wiring/pod-template.yaml"
 SOURCE = "▸source:\n    kind: {kind}\n    fieldPath: {path}\n"
 
 
@@ -25,10 +26,10 @@ def test_target_field_is_missing(checkout: Checkout) -> None:
 
 def test_delimiter_is_not_in_the_target(checkout: Checkout) -> None:
     block = "envFrom.1.configMapRef.name\n    options:\n      delimiter: "
-    checkout.replace(WIRING, f'{block}"-nccl"', f'{block}"-ncl"')
-    path = "spec.template.spec.containers[0].envFrom[1].configMapRef.name"
+    checkout.replace(PODS, f'{block}"-nccl"', f'{block}"-ncl"')
+    path = "template.spec.containers[0].envFrom[1].configMapRef.name"
     first = "replacements:\n- ▸source:\n    kind: TrainingJob\n    fieldPath: metadata.name\n"
-    checkout.expect(Found("CTR007", WIRING, first, "Job/research/gpt2-124m", path))
+    checkout.expect(Found("CTR007", PODS, first, "PodTemplate/research/training-job", path))
 
 
 def test_replacement_is_left_out(checkout: Checkout) -> None:
@@ -36,9 +37,10 @@ def test_replacement_is_left_out(checkout: Checkout) -> None:
     start = text.index("- source:\n    kind: TrainingJob\n    fieldPath: spec.gpusPerNode")
     end = text.index("- source:", start + 1)
     checkout.replace(WIRING, text[start:end], "")
-    checkout.replace("base/torchrun/job.yaml", 'value: "8"', 'value: "16"')
+    file = "base/rendezvous/pod-template.yaml"
+    checkout.replace(file, 'value: "8"', 'value: "16"')
     path = "spec.template.spec.containers[0].env[PET_NPROC_PER_NODE].value"
-    checkout.expect(Found("RDV002", "base/torchrun/job.yaml", 'value: ▸"16"', "Job/research/gpt2-124m", path))
+    checkout.expect(Found("RDV002", file, 'value: ▸"16"', "Job/research/gpt2-124m", path))
 
 
 def test_file_of_the_wiring_is_left_out(checkout: Checkout) -> None:

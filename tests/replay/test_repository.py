@@ -16,7 +16,7 @@ def test_every_value_has_a_place(job: str) -> None:
     assert both.differences() == []
     assert both.known() == 1.0
     assert {wire.problem for wire in both.replay.wires} <= {"", "no target"}
-    assert {fact.plain()["kind"] for fact in both.replay.facts} == {"TrainingJob", "Fabric", "Cluster"}
+    assert {fact.plain()["kind"] for fact in both.replay.facts} == {"TrainingJob", "PodTemplate", "Fabric", "Cluster"}
 
 
 @pytest.mark.parametrize("job", JOBS)

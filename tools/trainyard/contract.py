@@ -137,9 +137,17 @@ def broken_wires(job: str, replayed: Replay) -> list[Finding]:
 
 def after_rendering(job: str, replayed: Replay, objects: Sequence[Object]) -> list[Finding]:
     """What came out of a job folder otherwise than it was written."""
-    rendered = {ObjectId(o.api_version, o.kind, o.namespace, o.name): o for o in objects}
-    found = [finding for wire in replayed.wires if (finding := _differs(job, wire, replayed, rendered)) is not None]
+    rendered = {ObjectId(o.api_version, o.kind, o.namespace, o.name): o for o in (*objects, *_facts(replayed))}
+    wired: dict[ObjectId, set[Path]] = {}
+    for wire in replayed.wires:
+        if wire.target is not None:
+            wired.setdefault(wire.target.object, set()).add(wire.target.path)
+    found = [
+        finding for wire in replayed.wires if (finding := _differs(job, wire, replayed, rendered, wired)) is not None
+    ]
     for patch in replayed.patches:
+        if patch.file.startswith("base/"):
+            continue  # a base's own patches hold the places that the wiring fills
         found += [finding for w in patch.writes if (finding := _overwritten(job, w, replayed, rendered)) is not None]
     return found
 
@@ -177,7 +185,7 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     marks = {mark for cause in causes for mark in _marks(cause)}
     fields = {(cause.place.object, cause.place.path) for cause in causes if cause.place.path}
 
-    misnamed = any(cause.rule == "CTR001" for cause in causes)
+    misnamed = any(cause.rule == "CTR001" or (cause.rule == "CTR007" and cause.place.path) for cause in causes)
 
     def follows(finding: Finding) -> bool:
         if finding.rule in _CAUSES or finding.input_error or finding.rule.startswith("SEC"):
@@ -239,7 +247,17 @@ def _broken(job: str, wire: Wire) -> Finding | None:
     )
 
 
-def _differs(job: str, wire: Wire, replayed: Replay, rendered: Mapping[ObjectId, Object]) -> Finding | None:
+def _facts(replayed: Replay) -> Iterator[Object]:
+    """The local objects as they stood before the wiring deleted them: what is wired into them is judged, too."""
+    for node in replayed.facts:
+        data = node.plain()
+        if isinstance(data, dict):
+            yield Object.of(data, 0)
+
+
+def _differs(
+    job: str, wire: Wire, replayed: Replay, rendered: Mapping[ObjectId, Object], wired: Mapping[ObjectId, set[Path]]
+) -> Finding | None:
     if wire.problem or wire.source is None or wire.target is None:
         return None
     if wire.delimited:
@@ -251,7 +269,7 @@ def _differs(job: str, wire: Wire, replayed: Replay, rendered: Mapping[ObjectId,
         ends = lookup(target.data, wire.target.path)
     except KeyError:
         ends = None
-    if _within(wire.target.value, ends):
+    if _within(wire.target.value, ends, wire.target.path, wired[wire.target.object]):
         return None
     last = replayed.position(target, wire.target.path)
     if last is None:
@@ -279,27 +297,44 @@ def _undelimited(job: str, wire: Wire) -> Finding | None:
 
 
 def _overwritten(job: str, write: Write, replayed: Replay, rendered: Mapping[ObjectId, Object]) -> Finding | None:
-    target = rendered.get(write.object)
-    if target is None or not write.overwritten:
-        return None
-    wire = next(
-        (w for w in replayed.wires if w.target and w.target.object == write.object and _covers(w, write.path)), None
-    )
-    if wire is None or wire.source is None:
-        return None
-    try:
-        ends = lookup(target.data, write.path)
-    except KeyError:
-        ends = None
-    if ends == write.value:
-        return None
-    path = format_path(target.data, write.path)
-    over = "takes it out" if ends is None else f"writes {_said(ends)} over it"
-    message = f"the patch sets {path} to {_said(write.value)}, but the wiring {over}"
-    place = Place(target.title, path, write.mark, "no effect")
-    source = Place(_title(wire.source.object), _name(wire.source.path), wire.source.mark, "what counts")
-    help = f"set {_name(wire.source.path)} of {wire.source.object.kind} instead"
-    return _finding(OVERWRITTEN, job, message, place, (source,), help)
+    for id, path, before in _copies(write, replayed):
+        target = rendered.get(id)
+        wire = next(
+            (w for w in replayed.wires if w is not before and w.target and w.target.object == id and _covers(w, path)),
+            None,
+        )
+        if target is None or wire is None or wire.source is None:
+            continue
+        try:
+            ends = lookup(target.data, path)
+        except KeyError:
+            ends = None
+        if ends == write.value:
+            continue
+        written = rendered.get(write.object, target)
+        shown = format_path(written.data, write.path)
+        over = "takes it out" if ends is None else f"writes {_said(ends)} over it"
+        message = f"the patch sets {shown} to {_said(write.value)}, but the wiring {over}"
+        place = Place(written.title, shown, write.mark, "no effect")
+        source = Place(_title(wire.source.object), _name(wire.source.path), wire.source.mark, "what counts")
+        assert wire.target is not None
+        instead = (*wire.source.path, *path[len(wire.target.path) :])
+        help = f"set {_name(instead)} of {wire.source.object.kind} instead"
+        return _finding(OVERWRITTEN, job, message, place, (source,), help)
+    return None
+
+
+def _copies(write: Write, replayed: Replay) -> Iterator[tuple[ObjectId, Path, Wire | None]]:
+    """Where a patched value was written over: in its own object, or in one that the wiring copied it to."""
+    if write.overwritten:
+        yield write.object, write.path, None
+        return
+    for wire in replayed.wires:
+        if wire.source is None or wire.target is None or wire.source.object != write.object:
+            continue
+        start = wire.source.path
+        if write.path[: len(start)] == start and len(write.path) > len(start):
+            yield wire.target.object, (*wire.target.path, *write.path[len(start) :]), wire
 
 
 def _vanished(job: str, loss: Loss) -> Finding | None:
@@ -320,11 +355,18 @@ def _covers(wire: Wire, path: Path) -> bool:
     return path[: len(wire.target.path)] == wire.target.path
 
 
-def _within(written: Any, ends: Any) -> bool:
-    """True where a value is still there; single fields may have been written into a copied map since."""
+def _within(written: Any, ends: Any, path: Path, wired: set[Path]) -> bool:
+    """True where a copied value is still there, but for fields below `path` that other replacements wrote since."""
     if isinstance(written, dict) and isinstance(ends, dict):
-        return all(key in ends and _within(value, ends[key]) for key, value in written.items())
+        return all(key in ends and _stays(value, ends[key], (*path, key), wired) for key, value in written.items())
+    if isinstance(written, list) and isinstance(ends, list) and len(written) == len(ends):
+        pairs = enumerate(zip(written, ends, strict=True))
+        return all(_stays(before, after, (*path, index), wired) for index, (before, after) in pairs)
     return bool(written == ends)
+
+
+def _stays(written: Any, ends: Any, path: Path, wired: set[Path]) -> bool:
+    return path in wired or _within(written, ends, path, wired)
 
 
 def _said(value: Any) -> str:

@@ -228,6 +228,14 @@ _CAUSES: tuple[tuple[re.Pattern[str], _Make], ...] = tuple(
             _say("{id} nests deeper than {levels} levels"),
         ),
         (
+            r"(?P<verb>\w+) operation does not apply: doc is missing path: "
+            r"\"(?P<path>/spec/\S*template/spec/(?P<rest>[^\"]+))\"",
+            _say(
+                "{verb} {path} does not apply: the object has no such field before the wiring copies the PodTemplate "
+                "training-job into it; patch that one, at /template/spec/{rest}"
+            ),
+        ),
+        (
             r"missing Resource metadata",
             _say("{subject} holds a document that is no Kubernetes object", "{subject}"),
         ),

@@ -105,7 +105,7 @@ class Replay:
         unique = {id(patch): patch for patch in self._stage.patches}
         final = {
             id(resource): {id(node): path for path, node in leaves(resource.node)}
-            for resource in self._stage.resources
+            for resource in (*self._stage.resources, *self._stage.deleted)
             if resource.patched
         }
         done: dict[int, list[tuple[Resource, Patched]]] = {}

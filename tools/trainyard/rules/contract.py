@@ -9,7 +9,7 @@ from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
-from trainyard.workload.model import PodSet, Workload
+from trainyard.workload.model import EnvVar, PodSet, Workload
 from trainyard.workload.plain import entries, mapping
 
 DEFAULT_NAME = "training-job"
@@ -254,6 +254,103 @@ def own_object_missing(workload: Workload) -> Iterator[Problem]:
                 spot.saying("no such object"),
                 help=f"name {' or '.join(own)}, or add it" if own else "add it to the folder",
             )
+
+
+@rule("CTR016", "deepspeed-without-policy", Severity.ERROR, needs=Workload)
+def deepspeed_without_policy(workload: Workload) -> Iterator[Problem]:
+    """A job is sharded by DeepSpeed and has no ZeRO policy.
+
+    The trainer reads the policy from the file that TRAINER_DEEPSPEED_CONFIG names, and stops at its start without one.
+
+    Bad:
+
+        kind: ConfigMap
+        metadata:
+          name: llama-sft-trainer
+        data:
+          TRAINER_PARALLELISM: deepspeed
+
+    Good:
+
+        kind: ConfigMap
+        metadata:
+          name: llama-sft-trainer
+        data:
+          TRAINER_PARALLELISM: fsdp
+
+    Near miss:
+
+        kind: ConfigMap
+        metadata:
+          name: llama-sft-trainer
+        data:
+          TRAINER_PARALLELISM: deepspeed
+          TRAINER_DEEPSPEED_CONFIG: /deepspeed/zero-3.json
+
+    Source: base/zero/
+    """
+    parallelism, policy = _sharding(workload)
+    if parallelism is not None and parallelism.value == "deepspeed" and policy is None:
+        yield Problem(
+            "parallelism is deepspeed, but the job has no ZeRO policy",
+            parallelism.spot,
+            help="take base/deepspeed, or list the component ../../../base/zero in kustomization.yaml",
+        )
+
+
+@rule("CTR017", "policy-without-deepspeed", Severity.WARNING, needs=Workload)
+def policy_without_deepspeed(workload: Workload) -> Iterator[Problem]:
+    """A job has a ZeRO policy and is not sharded by DeepSpeed.
+
+    It trains as job.yaml says and not as its base promises: the policy is mounted, and nobody reads it.
+
+    Bad:
+
+        kind: ConfigMap
+        metadata:
+          name: llama-sft-trainer
+        data:
+          TRAINER_PARALLELISM: fsdp
+          TRAINER_DEEPSPEED_CONFIG: /deepspeed/zero-3.json
+
+    Good:
+
+        kind: ConfigMap
+        metadata:
+          name: llama-sft-trainer
+        data:
+          TRAINER_PARALLELISM: deepspeed
+          TRAINER_DEEPSPEED_CONFIG: /deepspeed/zero-3.json
+
+    Near miss:
+
+        kind: ConfigMap
+        metadata:
+          name: llama-sft-trainer
+        data:
+          TRAINER_PARALLELISM: ddp
+
+    Source: base/zero/
+    """
+    parallelism, policy = _sharding(workload)
+    if policy is not None and parallelism is not None and parallelism.value not in (None, "deepspeed"):
+        yield Problem(
+            f"parallelism is {parallelism.value}, so the ZeRO policy is not used",
+            parallelism.spot,
+            (policy.spot.saying("the policy"),),
+            "leave parallelism out of job.yaml, or take another base",
+        )
+
+
+def _sharding(workload: Workload) -> tuple[EnvVar | None, EnvVar | None]:
+    """What the ranks are told of parallelism and of the ZeRO policy; nothing outside a job folder."""
+    if not workload.in_job_folder:
+        return None, None
+    for pod_set in workload.pod_sets:
+        main = pod_set.main()
+        if main is not None and "TRAINER_PARALLELISM" in main.env:
+            return main.env["TRAINER_PARALLELISM"], main.env.get("TRAINER_DEEPSPEED_CONFIG")
+    return None, None
 
 
 def _references(pod_set: PodSet) -> Iterator[tuple[str, str, Spot]]:
