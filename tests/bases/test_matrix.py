@@ -1,0 +1,65 @@
+"""docs/matrix.md: every base on every cluster, by one line for each."""
+
+import contextlib
+import io
+import json
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.bases.matrix import REPOSITORY, repository
+from trainyard.cli import main
+from trainyard.matrix import PAGE, WAYS, clusters, page
+
+OLD = sorted(REPOSITORY.glob(".tools/old/kustomize-*"))
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[str]]]:
+    root = tmp_path_factory.mktemp("matrix")
+    folders = repository(root)
+    with contextlib.chdir(root):
+        yield root, folders
+
+
+def test_every_base_is_in_the_matrix() -> None:
+    takes_run = {
+        file.parent.name
+        for file in REPOSITORY.glob("base/*/kustomization.yaml")
+        if file.parent.name != "runtime" and ("- ../run\n" in file.read_text() or "- ../torchrun\n" in file.read_text())
+    }
+    assert takes_run == {way.base for way in WAYS}
+    assert {fabric.parent.name for fabric in REPOSITORY.glob("overlays/*/fabric.yaml")} == set(clusters().values())
+
+
+def test_no_job_has_a_finding(jobs: tuple[Path, list[str]]) -> None:
+    _, folders = jobs
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        code = main(["--no-cache", "--format=json", *folders])
+    assert out.getvalue(), errors.getvalue()
+    document = json.loads(out.getvalue())
+    told = [f"{each['rule']} {each['severity']} {each['jobs']}: {each['message']}" for each in document["findings"]]
+    loud = [line for line in told if " info " not in line]
+    assert (loud, code) == ([], 0)
+
+
+@pytest.mark.slow_build
+@pytest.mark.parametrize("old", OLD, ids=lambda program: program.name)
+def test_versions_of_kustomize_agree(jobs: tuple[Path, list[str]], old: Path) -> None:
+    root, folders = jobs
+
+    def built(program: Path, folder: str) -> bytes:
+        return subprocess.run([program, "build", folder], cwd=root, check=True, capture_output=True).stdout
+
+    with ThreadPoolExecutor(2) as pool:
+        new = list(pool.map(lambda folder: built(REPOSITORY / ".tools/bin/kustomize", folder), folders))
+        before = list(pool.map(lambda folder: built(old, folder), folders))
+    assert [folder for folder, one, other in zip(folders, new, before, strict=True) if one != other] == []
+
+
+def test_page_is_what_the_tools_write() -> None:
+    assert PAGE.read_text() == page(), "run tools/update-docs"
