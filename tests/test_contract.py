@@ -41,8 +41,8 @@ def fields(properties: dict[str, Any], prefix: str = "") -> Iterator[str]:
 def wired() -> set[tuple[str, str]]:
     """(kind, field path) of every source of the wiring."""
     found = set()
-    for file in (HOME / "base" / "wiring").glob("*.yaml"):
-        for replacement in document(f"base/wiring/{file.name}").get("replacements", ()):
+    for file in HOME.glob("base/**/wiring/*.yaml"):
+        for replacement in document(file.relative_to(HOME).as_posix()).get("replacements", ()):
             source = replacement["source"]
             found.add((source["kind"], source["fieldPath"].removeprefix("spec.")))
     return found
@@ -59,9 +59,8 @@ def test_every_field_of_a_fact_reaches_an_object_or_is_checked(kind: str, checke
     assert not reached & checked
 
 
-@pytest.mark.parametrize("base", ["base/torchrun"])
-def test_defaults_of_a_base_are_those_of_the_schema(base: str) -> None:
-    spec = document(f"{base}/training-job.yaml")["spec"]
+def test_defaults_of_a_run_are_those_of_the_schema() -> None:
+    spec = document("base/run/training-job.yaml")["spec"]
     properties = schema("trainingjob")["properties"]["spec"]["properties"]
     for path in fields(properties):
         at, declared = spec, properties
@@ -79,28 +78,35 @@ def test_defaults_of_a_base_are_those_of_the_schema(base: str) -> None:
 @pytest.mark.parametrize("cluster", sorted(folder.name for folder in (HOME / "clusters").iterdir()))
 def test_dataset_claims_of_a_cluster_are_in_the_namespace_of_every_team(cluster: str) -> None:
     told = set(document(f"clusters/{cluster}/facts/cluster.yaml")["spec"]["storage"]["datasetClaims"])
-    teams = [folder for folder in (HOME / "clusters" / cluster / "platform").iterdir() if folder.is_dir()]
+    claim = document("base/team/persistent-volume-claim.yaml")["metadata"]["name"]
+    teams = [team for team in (HOME / "jobs").iterdir() if team.is_dir()]
     assert teams
     for team in teams:
-        claims = [document(file.relative_to(HOME).as_posix()) for file in team.glob("persistent-volume-claim*.yaml")]
-        assert told == {claim["metadata"]["name"] for claim in claims}, team.name
+        platform = document(f"clusters/{cluster}/platform/{team.name}/kustomization.yaml")
+        assert "../../../../base/team" in platform["resources"]
+    assert told == {claim}
 
 
 @pytest.mark.parametrize(
     "job", sorted(path.parent.relative_to(HOME).as_posix() for path in HOME.glob("jobs/*/*/job.yaml"))
 )
 def test_kustomizations_of_jobs_differ_in_their_first_lines_alone(job: str) -> None:
-    lines = (HOME / job / "kustomization.yaml").read_text().splitlines()
-    first = (HOME / "jobs/research/gpt2-124m/kustomization.yaml").read_text().splitlines()
-    differing = [index for index, (one, other) in enumerate(zip(lines, first, strict=True)) if one != other]
-    assert set(differing) <= {2, 4, 5}
+    kustomization, first = (document(f"{each}/kustomization.yaml") for each in (job, "jobs/research/gpt2-124m"))
+    components = kustomization.pop("components", [])
+    assert all(each.startswith("../../../base/") for each in components)
+    for differing in ("namespace", "resources"):
+        del kustomization[differing], first[differing]
+    own = kustomization["patches"][1:]
+    assert all("/" not in each["path"] for each in own)
+    del kustomization["patches"][1:]
+    assert kustomization == first
 
 
 @pytest.mark.parametrize(
     ("pattern", "header"),
     [
         ("jobs/*/*/job.yaml", "trainingjob"),
-        ("base/*/training-job.yaml", "trainingjob"),
+        ("base/run/training-job.yaml", "trainingjob"),
         ("overlays/*/fabric.yaml", "fabric"),
         ("clusters/*/facts/cluster.yaml", "cluster"),
     ],

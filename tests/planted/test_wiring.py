@@ -53,5 +53,5 @@ def test_file_of_the_wiring_is_left_out(checkout: Checkout) -> None:
 
 
 def test_facts_are_not_deleted(checkout: Checkout) -> None:
-    checkout.replace("base/wiring/kustomization.yaml", "- facts.yaml\n", "")
+    checkout.replace("base/wiring/kustomization.yaml", "- facts\n", "")
     checkout.expect()
