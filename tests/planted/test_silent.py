@@ -12,6 +12,8 @@ GPT2_JOB = "Job/research/gpt2-124m"
 WIRING = "base/wiring/job.yaml"
 PODS_WIRING = "base/wiring/pod-template.yaml"
 KUSTOMIZATION = f"{LLAMA}/kustomization.yaml"
+LLAMA_JOB = f"{LLAMA}/job.yaml"
+FACTS = "TrainingJob/research/llama-8b-sft"
 
 
 class TestSurvivingDefaultName:
@@ -125,6 +127,21 @@ class TestOverwrittenPatch:
     def test_image_by_transformer(self, checkout: Checkout) -> None:
         checkout.replace(KUSTOMIZATION, "transformers:\n", "images:\n- name: trainer\n  newTag: v2\ntransformers:\n")
         checkout.expect(Found("CTR003", KUSTOMIZATION, "newTag: ▸v2"))
+
+
+class TestSettingWithoutEffect:
+    def test_policy_without_deepspeed(self, checkout: Checkout) -> None:
+        checkout.replace(f"{LLAMA}/job.yaml", "  parallelism: fsdp\n", "  parallelism: fsdp\n  deepspeed: zero-3\n")
+        checkout.expect(Found("CTR018", LLAMA_JOB, "deepspeed: ▸zero-3", FACTS, "spec.deepspeed"))
+
+    def test_priority_without_a_queue(self, checkout: Checkout) -> None:
+        checkout.replace(f"{LLAMA}/job.yaml", "  nodes: 4\n", "  nodes: 4\n  priority: high\n")
+        checkout.expect(Found("CTR018", LLAMA_JOB, "priority: ▸high", FACTS, "spec.priority"))
+
+    def test_priority_with_a_queue(self, checkout: Checkout) -> None:
+        checkout.replace(f"{LLAMA}/job.yaml", "  nodes: 4\n", "  nodes: 4\n  priority: high\n")
+        checkout.replace(KUSTOMIZATION, "patches:\n", "components:\n- ../../../base/queue/kueue\npatches:\n")
+        checkout.expect()
 
 
 class TestMapIntoText:

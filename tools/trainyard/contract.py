@@ -130,6 +130,28 @@ BROKEN = declare(
 )
 
 
+UNHEARD = declare(
+    "CTR018",
+    "setting-without-effect",
+    Severity.WARNING,
+    """job.yaml sets a field that no object of the job takes.
+
+    Not every way to run a job has a place for every setting: a TrainJob takes its restarts from the cluster's runtime,
+    a priority needs a queue, a ZeRO policy needs DeepSpeed. The job runs without it.
+
+    Bad:
+        # job.yaml, with base/torchrun and no component
+        spec: {priority: high}
+
+    Good:
+        # job.yaml, where kustomization.yaml lists the component ../../../base/queue/kueue
+        spec: {priority: high}
+
+    Source: base/wiring/
+    """,
+)
+
+
 def broken_wires(job: str, replayed: Replay) -> list[Finding]:
     """What the wiring would stop at, said before kustomize says it worse."""
     return [finding for wire in replayed.wires if (finding := _broken(job, wire)) is not None]
@@ -145,6 +167,7 @@ def after_rendering(job: str, replayed: Replay, objects: Sequence[Object]) -> li
     found = [
         finding for wire in replayed.wires if (finding := _differs(job, wire, replayed, rendered, wired)) is not None
     ]
+    found += _unheard(job, replayed)
     for patch in replayed.patches:
         if patch.file.startswith("base/"):
             continue  # a base's own patches hold the places that the wiring fills
@@ -245,6 +268,31 @@ def _broken(job: str, wire: Wire) -> Finding | None:
     return _finding(
         BROKEN, job, f"this replacement finds {what}", place, (), "correct its select, fieldPath or fieldPaths"
     )
+
+
+def _unheard(job: str, replayed: Replay) -> Iterator[Finding]:
+    """Fields of job.yaml from which no replacement reached a target."""
+    ends: dict[Path, list[Wire]] = {}
+    for wire in replayed.wires:
+        if wire.source is not None and wire.source.object.kind == "TrainingJob":
+            ends.setdefault(wire.source.path, []).append(wire)
+    facts = [node for node in replayed.facts if (kind := node.at(("kind",))) and kind.value == "TrainingJob"]
+    for path, wires in ends.items():
+        source = wires[0].source
+        node = facts[0].at(path) if facts else None
+        mark = node.mark if node is not None else None
+        if source is None or mark is None or path in _COUNTED or mark.file != f"{job}/job.yaml":
+            continue
+        if all(wire.problem == "no target" for wire in wires):
+            field = _name(path).removeprefix("spec.")
+            message = f"{field} reaches no object of this job, so it changes nothing"
+            place = Place(_title(source.object), _name(path), mark, "no effect")
+            help = "take it out, or name the base or the component under which it counts in kustomization.yaml"
+            yield _finding(UNHEARD, job, message, place, (), help)
+
+
+_COUNTED = (("spec", "gpusPerNode"),)
+"""What counts without being wired: the batch is held against it, also where a base starts one process a node."""
 
 
 def _facts(replayed: Replay) -> Iterator[Object]:
