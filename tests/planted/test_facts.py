@@ -16,14 +16,7 @@ LLAMA_JOB = "Job/research/llama-8b-sft"
 @pytest.mark.parametrize(
     ("rule", "old", "new", "text", "key"),
     [
-        (
-            "NCL002",
-            "NCCL_SOCKET_IFNAME: eth0",
-            "NCCL_SOCKET_IFNAMES: eth0",
-            "▸NCCL_SOCKET_IFNAMES: eth0",
-            "NCCL_SOCKET_IFNAMES",
-        ),
-        ("NCL002", "GLOO_SOCKET_IFNAME", "GLOO_SOCKET_IFNAMES", "▸GLOO_SOCKET_IFNAMES: eth0", "GLOO_SOCKET_IFNAMES"),
+        ("NCL002", "NCCL_IB_HCA: mlx5", "NCCL_IB_HCAS: mlx5", "▸NCCL_IB_HCAS: mlx5", "NCCL_IB_HCAS"),
         (
             "NCL001",
             "NCCL_NET: IB",
@@ -41,19 +34,19 @@ LLAMA_JOB = "Job/research/llama-8b-sft"
         ("NCL005", "NCCL_NET: IB", "NCCL_NET: IB\n    NCCL_BUFFSIZE: 8M", "BUFFSIZE: ▸8M", "NCCL_BUFFSIZE"),
         ("NCL003", "NCCL_NET: IB", "NCCL_NET: Socket", "NCCL_NET: ▸Socket", "NCCL_NET"),
         ("NCL003", "NCCL_NET: IB", 'NCCL_IB_DISABLE: "1"', 'NCCL_IB_DISABLE: ▸"1"', "NCCL_IB_DISABLE"),
-        (
-            "NCL009",
-            "NCCL_SOCKET_IFNAME: eth0",
-            "NCCL_SOCKET_IFNAME: lo",
-            "NCCL_SOCKET_IFNAME: ▸lo",
-            "NCCL_SOCKET_IFNAME",
-        ),
-        ("NCL007", "NCCL_DEBUG: WARN", "NCCL_DEBUG: INFO", "NCCL_DEBUG: ▸INFO", "NCCL_DEBUG"),
     ],
 )
 def test_nccl_setting_of_a_fabric(checkout: Checkout, rule: str, old: str, new: str, text: str, key: str) -> None:
     checkout.replace(RDMA, old, new)
     checkout.expect(Found(rule, RDMA, text, LLAMA_NCCL, f"data.{key}", (LLAMA,)))
+
+
+def test_interface_of_a_cluster(checkout: Checkout) -> None:
+    checkout.replace(EAST, "interface: eth0", "interface: lo")
+    checkout.expect(
+        Found("NCL009", EAST, "interface: ▸lo", LLAMA_NCCL, "data.NCCL_SOCKET_IFNAME", (LLAMA,)),
+        Found("NCL009", EAST, "interface: ▸lo", LLAMA_NCCL, "data.GLOO_SOCKET_IFNAME", (LLAMA,)),
+    )
 
 
 def test_infiniband_on_ethernet(checkout: Checkout) -> None:

@@ -58,8 +58,23 @@ def test_pods_of_the_fabric_pass_the_namespace(cluster: str, objects: list[Objec
     assert level == ("privileged" if capabilities.get("add") else "restricted")
 
 
+def test_a_team_has_its_limits_its_roles_and_a_closed_door(objects: list[Object]) -> None:
+    names: dict[str, list[str]] = {}
+    for each in objects:
+        if each["metadata"].get("namespace") == "research":
+            names.setdefault(each["kind"], []).append(each["metadata"]["name"])
+    assert "deny" in names["NetworkPolicy"]
+    kinds = ("ResourceQuota", "LimitRange", "Role", "RoleBinding")
+    assert {kind: names[kind] for kind in kinds} == {
+        "ResourceQuota": ["team"],
+        "LimitRange": ["node"],
+        "Role": ["gitops", "researcher"],
+        "RoleBinding": ["gitops", "researcher"],
+    }
+
+
 def test_a_container_may_be_as_large_as_a_node(cluster: str, objects: list[Object]) -> None:
-    [limits] = of_kind(objects, "LimitRange")
+    [limits] = [each for each in of_kind(objects, "LimitRange") if each["metadata"]["namespace"] == "research"]
     node = facts(cluster)["node"]
     assert limits["spec"]["limits"][0]["max"] == {"cpu": str(node["cpu"]), "memory": node["memory"]}
 

@@ -7,7 +7,7 @@ import pytest
 from tests.rules.judging import judge, judge_good_job_with
 from trainyard.objects import Object
 from trainyard.rules.examples import good_job
-from trainyard.rules.gitops import other_namespace
+from trainyard.rules.gitops.folder import other_namespace
 
 OBJECT = "apiVersion: {api}\nkind: {kind}\nmetadata: {{name: a, namespace: research{more}}}\nspec: {{{spec}}}\n"
 

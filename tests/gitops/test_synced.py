@@ -1,0 +1,134 @@
+"""GIT009 to GIT012: what is judged is what Argo CD and Flux run."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.gitops.repositories import add_cluster, add_job
+from trainyard.finding import Finding
+from trainyard.listed import HEAD, main
+from trainyard.sources import Sources
+from trainyard.synced import unsynced
+
+LLAMA, VIT = "jobs/research/llama", "jobs/vision/vit-l"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two clusters, a job on each, and right lists."""
+    add_cluster(tmp_path, "east")
+    add_cluster(tmp_path, "west")
+    add_job(tmp_path, LLAMA, "east")
+    add_job(tmp_path, VIT, "west")
+    assert main(["--root", str(tmp_path)]) == 0
+    return tmp_path
+
+
+def said(root: Path, *jobs: str, whole: bool = True) -> list[str]:
+    """Each finding as one line: rule, place, message."""
+    return [line(finding) for finding in unsynced(root, jobs or (LLAMA, VIT), Sources(root), whole=whole)]
+
+
+def line(finding: Finding) -> str:
+    assert finding.place.position is not None
+    at = finding.place.position
+    return f"{finding.rule} {at.file}:{at.line}:{at.column} {finding.message}"
+
+
+def test_right_lists_are_right(root: Path) -> None:
+    assert said(root) == []
+
+
+def test_a_new_job_is_in_no_list(root: Path) -> None:
+    add_job(root, "jobs/research/new", "east")
+
+    assert said(root, LLAMA, VIT, "jobs/research/new") == [
+        "GIT009 jobs/research/new/job.yaml:6:12 Flux of east will not run this job: "
+        "clusters/east/flux/jobs/jobs.yaml does not name it"
+    ]
+
+
+def test_a_job_that_moved_stands_in_the_old_list(root: Path) -> None:
+    add_job(root, LLAMA, "west")
+
+    (finding,) = unsynced(root, [LLAMA, VIT], Sources(root), whole=True)
+
+    assert line(finding) == (
+        "GIT009 jobs/research/llama/job.yaml:6:12 Flux of west will not run this job: "
+        "clusters/west/flux/jobs/jobs.yaml does not name it"
+    )
+    (old,) = finding.related
+    assert (old.position and (old.position.file, old.position.line), old.label) == (
+        ("clusters/east/flux/jobs/jobs.yaml", 8),
+        "Flux of east runs it",
+    )
+
+
+def test_a_job_that_two_lists_name(root: Path) -> None:
+    west = root / "clusters/west/flux/jobs/jobs.yaml"
+    west.write_text(west.read_text() + "---\nspec:\n  path: ./jobs/research/llama\n")
+
+    assert said(root) == [
+        "GIT009 jobs/research/llama/job.yaml:6:12 Flux of west runs this job too, but it belongs to east"
+    ]
+
+
+def test_a_job_that_is_gone_is_named_at_its_line(root: Path) -> None:
+    (root / VIT / "job.yaml").unlink()
+
+    assert said(root, LLAMA) == [
+        "GIT010 clusters/west/flux/jobs/jobs.yaml:8:9 "
+        "Flux of west is told to run jobs/vision/vit-l, which does not exist"
+    ]
+    assert said(root, LLAMA, whole=False) == [], "one job was asked for, not what else is there"
+
+
+def test_a_cluster_without_flux_needs_no_list(root: Path) -> None:
+    add_cluster(root, "argo", flux=False)
+    add_job(root, "jobs/research/new", "argo")
+
+    assert said(root, LLAMA, VIT, "jobs/research/new") == []
+
+
+def test_an_emptied_list_lacks_every_job(root: Path) -> None:
+    (root / "clusters/east/flux/jobs/jobs.yaml").write_text(HEAD)
+
+    assert [finding.split()[0] for finding in said(root)] == ["GIT009"]
+
+
+def test_a_job_that_says_no_cluster_is_another_rule_s(root: Path) -> None:
+    add_job(root, "jobs/research/new", "", "spec: {{nodes: 2}}\n")
+
+    assert said(root, LLAMA, VIT, "jobs/research/new") == []
+
+
+@pytest.mark.parametrize("folder", ["jobs/research/group/x", "jobs/x"])
+def test_a_job_where_nothing_looks(root: Path, folder: str) -> None:
+    add_job(root, folder, "east")
+
+    assert said(root, LLAMA, VIT, folder) == [
+        f"GIT011 {folder}/job.yaml:0:0 nothing syncs {folder}: Argo CD and Flux look at jobs/<team>/<job>"
+    ]
+
+
+def test_a_job_outside_jobs_is_not_ours_to_sync(root: Path) -> None:
+    add_job(root, "examples/research/x", "east")
+
+    assert said(root, LLAMA, VIT, "examples/research/x") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (".argocd-source.yaml", "changes what Argo CD renders, and Flux does not read it"),
+        (".argocd-source-research.llama.yaml", "changes what Argo CD renders, and Flux does not read it"),
+        ("Chart.yaml", "makes Argo CD take the folder for a Helm chart, and Flux does not read it"),
+        ("zChart.yaml", "makes Argo CD take the folder for a Helm chart, and Flux does not read it"),
+        ("chart.yaml", ""),
+        ("argocd-source.yaml", ""),
+    ],
+)
+def test_files_by_which_argo_cd_renders_something_else(root: Path, name: str, message: str) -> None:
+    (root / LLAMA / name).touch()
+
+    assert said(root) == ([f"GIT012 {LLAMA}/{name}:0:0 {name} {message}"] if message else [])

@@ -1,0 +1,188 @@
+"""list-jobs: which jobs a cluster has, and the list of them that its Flux reads, since Flux finds none by itself."""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainyard.errors import EXIT_BAD_INPUT, EXIT_FINDINGS, InputError, UsageError
+from trainyard.finding import Position
+from trainyard.scalars import resolve
+from trainyard.sources import Sources
+
+HEAD = "# Written by tools/list-jobs from the job.yaml files below jobs/: Flux has no generator that would find them.\n"
+
+_ENTRY = """\
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata:
+  name: {name}
+  namespace: {team}
+spec:
+  path: ./{folder}
+"""
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
+_PATH = re.compile(r"^  path: \./(\S+)$")
+_CLUSTER = re.compile(r"^  cluster: *([a-z0-9-]+) *(?:#.*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job folder, and where it runs."""
+
+    folder: str
+    """jobs/<team>/<job>."""
+    cluster: str
+
+    @property
+    def team(self) -> str:
+        return self.folder.split("/")[1]
+
+    @property
+    def name(self) -> str:
+        return self.folder.split("/")[2]
+
+
+def is_in_place(folder: str) -> bool:
+    """True for jobs/<team>/<job>, the only folders that Argo CD and Flux look at."""
+    parts = folder.split("/")
+    return len(parts) == 3 and parts[0] == "jobs"
+
+
+def list_file(cluster: str) -> str:
+    """The list that a cluster's Flux reads."""
+    return f"clusters/{cluster}/flux/jobs/jobs.yaml"
+
+
+def clusters(root: Path) -> list[str]:
+    """Every cluster, by the name of its folder."""
+    folder = root / "clusters"
+    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
+
+
+def clusters_with_flux(root: Path) -> list[str]:
+    """The clusters whose jobs are listed for Flux. One that only Argo CD serves has no such folder."""
+    return [name for name in clusters(root) if (root / list_file(name)).parent.is_dir()]
+
+
+def cluster_of(sources: Sources, folder: str) -> str:
+    """Where a job says that it runs. InputError where it does not."""
+    file = f"{folder}/job.yaml"
+    quick = _CLUSTER.findall(sources.text(file))
+    if len(quick) == 1:
+        return str(quick[0])
+    documents = sources.documents(file)
+    node = documents[0].at(("spec", "cluster")) if documents else None
+    if node is None or not isinstance(node.value, str):
+        raise InputError("does not say on which cluster it runs: spec.cluster is missing", file)
+    return node.value
+
+
+def cluster_position(sources: Sources, folder: str) -> Position | None:
+    """Where a job says on which cluster it runs."""
+    node = sources.documents(f"{folder}/job.yaml")[0].at(("spec", "cluster"))
+    return node.mark if node is not None else None
+
+
+def all_jobs(root: Path, sources: Sources) -> list[Job]:
+    """Every job of the repository, by folder. InputError for one that a list cannot name, or without a cluster."""
+    found = []
+    for file in sorted(root.glob("jobs/*/*/job.yaml")):
+        folder = file.parent.relative_to(root).as_posix()
+        if not all(_LABEL.match(part) for part in folder.split("/")[1:]):
+            raise InputError("a team and a job are named like DNS labels: a-z, 0-9 and -", ascii(folder)[1:-1])
+        found.append(Job(folder, cluster_of(sources, folder)))
+    known = clusters(root)
+    for job in found:
+        if job.cluster not in known:
+            position = cluster_position(sources, job.folder)
+            line, column = (position.line, position.column) if position else (0, 0)
+            message = f"there is no cluster {job.cluster}: clusters/ holds {', '.join(known) or 'none'}"
+            raise InputError(message, f"{job.folder}/job.yaml", line, column)
+    return found
+
+
+def listing(jobs: Iterable[Job]) -> str:
+    """What the list of a cluster with these jobs holds."""
+    entries = (_ENTRY.format(name=_scalar(job.name), team=_scalar(job.team), folder=job.folder) for job in jobs)
+    return HEAD + "---\n".join(entries)
+
+
+def listed(sources: Sources, cluster: str) -> dict[str, Position]:
+    """The folders that a cluster's list names, and where; none where it has no list."""
+    found = {}
+    for number, line in enumerate(sources.lines(list_file(cluster)), start=1):
+        if match := _PATH.match(line):
+            found[match[1]] = Position(list_file(cluster), number, match.start(1) - 1, len(match[1]) + 2)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line of list-jobs. Returns the exit code."""
+    options = _parser().parse_args(arguments)
+    root = options.root.resolve()
+    try:
+        jobs = all_jobs(root, Sources(root))
+        asked = _asked(root, options.clusters)
+    except (InputError, UsageError) as error:
+        print(f"list-jobs: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    stale = [name for name in clusters_with_flux(root) if _is_stale(root, name, jobs)]
+    if not options.check:
+        for name in stale:
+            (root / list_file(name)).write_text(listing(job for job in jobs if job.cluster == name))
+    _show({name: [job.folder for job in jobs if job.cluster == name] for name in asked}, options.format)
+    for name in stale:
+        said = "differs from jobs/: run tools/list-jobs" if options.check else "written"
+        print(f"{list_file(name)}: {said}", file=sys.stderr)
+    return EXIT_FINDINGS if stale and options.check else 0
+
+
+def _scalar(name: str) -> str:
+    """A name as YAML text: 123 and 1e3 are names too."""
+    return name if resolve(name, None, plain=True)[0] == "str" else json.dumps(name)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="list-jobs",
+        description="Says which jobs each cluster has, and writes the list of them that its Flux reads.",
+        epilog="exit codes: 0 the lists are right, 1 with --check they are not, 2 a job.yaml that names no cluster",
+        allow_abbrev=False,
+    )
+    parser.add_argument("clusters", nargs="*", metavar="CLUSTER", help="show these only; default all")
+    parser.add_argument("--check", action="store_true", help="write nothing, and end with 1 where a list differs")
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="how the jobs are shown")
+    parser.add_argument("--root", type=Path, default=Path(__file__).parents[2], help=argparse.SUPPRESS)
+    return parser
+
+
+def _asked(root: Path, names: Sequence[str]) -> list[str]:
+    known = clusters(root)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"there is no cluster {name!a}: clusters/ holds {', '.join(known) or 'none'}")
+    return list(dict.fromkeys(names)) or known
+
+
+def _is_stale(root: Path, cluster: str, jobs: Sequence[Job]) -> bool:
+    try:
+        written = (root / list_file(cluster)).read_text()
+    except FileNotFoundError:
+        return True
+    return written != listing(job for job in jobs if job.cluster == cluster)
+
+
+def _show(jobs: dict[str, list[str]], form: str) -> None:
+    if form == "json":
+        print(json.dumps(jobs, indent=2))
+        return
+    for cluster, folders in jobs.items():
+        print("\n  ".join([cluster, *folders]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Rules on what a job folder may hold: GIT004 and GIT005."""
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from trainyard.finding import Severity
+from trainyard.objects import Object
+from trainyard.rules.registry import Problem, rule
+from trainyard.unit import Unit
+
+ALLOWED = {
+    "": ("ConfigMap", "Service", "PersistentVolumeClaim", "ServiceAccount"),
+    "batch": ("Job",),
+    "jobset.x-k8s.io": ("JobSet",),
+    "kubeflow.org": ("PyTorchJob", "TFJob", "MPIJob"),
+    "trainer.kubeflow.org": ("TrainJob",),
+    "ray.io": ("RayJob", "RayCluster"),
+    "networking.k8s.io": ("NetworkPolicy",),
+    "scheduling.x-k8s.io": ("PodGroup",),
+    "scheduling.volcano.sh": ("PodGroup",),
+    "scheduling.k8s.io": ("PodGroup",),
+    "external-secrets.io": ("ExternalSecret",),
+    "monitoring.coreos.com": ("PodMonitor",),
+}
+"""Kinds by group. The AppProject of a team and the rights of its namespace allow the same."""
+
+
+@rule("GIT004", "kind-not-for-jobs", Severity.ERROR, needs=Unit)
+def kind_not_for_jobs(unit: Unit) -> Iterator[Problem]:
+    """A job folder holds an object that is not a researcher's to write.
+
+    A folder may hold what one job needs: its job object, ConfigMaps, Services, claims, a ServiceAccount, policies,
+    a PodGroup, external secrets and a PodMonitor. Rights, quotas, queues and anything that runs on every node belong
+    to the cluster's folder, where the platform team reviews them.
+
+    Bad:
+        apiVersion: rbac.authorization.k8s.io/v1
+        kind: RoleBinding
+        metadata: {name: llama-sft, namespace: research}
+    Good:
+        apiVersion: monitoring.coreos.com/v1
+        kind: PodMonitor
+        metadata: {name: llama-sft, namespace: research}
+    Near miss:
+        # whole
+        apiVersion: rbac.authorization.k8s.io/v1
+        kind: RoleBinding
+        metadata: {name: platform, namespace: research}
+
+    Source: https://argo-cd.readthedocs.io/en/stable/user-guide/projects/
+    """
+    if not unit.is_job:
+        return
+    for obj in unit.objects:
+        if obj.kind not in ALLOWED.get(obj.group, ()) and not _is_full_secret(obj):
+            yield Problem(
+                f"a job folder may not hold a {obj.kind} ({obj.api_version})",
+                obj.at("kind"),
+                help="objects of this kind belong to clusters/",
+            )
+
+
+@rule("GIT005", "other-namespace", Severity.ERROR, needs=Unit)
+def other_namespace(unit: Unit) -> Iterator[Problem]:
+    """A job folder holds an object outside its team's namespace.
+
+    The folder is jobs/<team>/<job>, and the team is the namespace. An object elsewhere would act on another team's
+    quota, secrets or policies; one without a namespace is the cluster's.
+
+    Bad:
+        kind: Service
+        metadata: {name: llama-sft, namespace: vision}
+    Good:
+        kind: Service
+        metadata: {name: llama-sft, namespace: research}
+    Near miss:
+        # whole
+        apiVersion: v1
+        kind: Service
+        metadata: {name: llama-sft, namespace: vision}
+
+    Source: https://argo-cd.readthedocs.io/en/stable/user-guide/projects/
+    """
+    team = _team(unit)
+    if not team:
+        return
+    for obj in unit.objects:
+        if obj.namespace == team or obj.kind not in ALLOWED.get(obj.group, ()):
+            continue
+        where = f"is in namespace {obj.namespace}" if obj.namespace else "has no namespace"
+        yield Problem(
+            f"{obj.kind} {obj.name} {where}, but this folder belongs to {team}",
+            obj.at("metadata", "namespace"),
+            help=f"keep namespace: {team} in kustomization.yaml, and no other in the folder",
+        )
+
+
+def _is_full_secret(obj: Object) -> bool:
+    """A Secret with content has a rule of its own."""
+    return obj.kind == "Secret" and bool(obj.data.get("data") or obj.data.get("stringData"))
+
+
+def _team(unit: Unit) -> str:
+    """The team of a job folder: jobs/<team>/<job>, else the namespace that its TrainingJob got."""
+    if not unit.is_job:
+        return ""
+    parts = PurePath(unit.name).parts
+    if len(parts) >= 3 and parts[-3] == "jobs":
+        return parts[-2]
+    job = unit.fact("TrainingJob")
+    return job.namespace if job is not None else ""

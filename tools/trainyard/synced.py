@@ -1,0 +1,154 @@
+"""Whether Argo CD and Flux will run what is judged here: that they find the job, and render the same."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from trainyard.errors import InputError
+from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.listed import cluster_of, cluster_position, clusters_with_flux, is_in_place, list_file, listed
+from trainyard.rules.registry import Rule, declare
+from trainyard.sources import Sources
+
+NOT_LISTED = declare(
+    "GIT009",
+    "job-not-listed",
+    Severity.ERROR,
+    """A job is missing from the list that its cluster's Flux reads, or stands in another cluster's.
+
+    Argo CD finds jobs by their job.yaml; Flux runs what it is told. A job that no list names is merged and never
+    starts, and one that moved to another cluster goes on where it was.
+
+    Bad:
+        # jobs/research/my-run/job.yaml, with nothing of it in clusters/gpu-east/flux/jobs/jobs.yaml
+        spec: {cluster: gpu-east}
+
+    Good:
+        # clusters/gpu-east/flux/jobs/jobs.yaml
+        metadata: {name: my-run, namespace: research}
+        spec: {path: ./jobs/research/my-run}
+
+    Source: https://fluxcd.io/flux/components/kustomize/kustomizations/
+    """,
+)
+
+GONE = declare(
+    "GIT010",
+    "listed-job-gone",
+    Severity.ERROR,
+    """Flux's list names a job whose folder is gone.
+
+    Flux then reports a path that does not exist, and stops nothing: the run of a folder that was removed goes on until
+    its entry is removed too.
+
+    Bad:
+        # clusters/gpu-east/flux/jobs/jobs.yaml, without a folder jobs/research/old-run
+        spec: {path: ./jobs/research/old-run}
+
+    Good:
+        # clusters/gpu-east/flux/jobs/jobs.yaml
+        spec: {path: ./jobs/research/my-run}
+
+    Source: https://fluxcd.io/flux/components/kustomize/kustomizations/
+    """,
+)
+
+OUT_OF_REACH = declare(
+    "GIT011",
+    "job-out-of-reach",
+    Severity.ERROR,
+    """A job folder lies deeper or higher than jobs/<team>/<job>, where neither Argo CD nor Flux looks.
+
+    Bad:
+        # jobs/research/llama/8b-sft/job.yaml
+        metadata: {name: 8b-sft}
+
+    Good:
+        # jobs/research/llama-8b-sft/job.yaml
+        metadata: {name: llama-8b-sft}
+
+    Source: base/gitops/argocd/team/
+    """,
+)
+
+RENDERED_OTHERWISE = declare(
+    "GIT012",
+    "rendered-otherwise",
+    Severity.ERROR,
+    """A job folder holds a file that makes Argo CD render something else than was judged here.
+
+    `.argocd-source.yaml` and `.argocd-source-<application>.yaml` are merged into the application's source: they may set
+    images, patches and components that no kustomization.yaml shows. A file whose name ends in Chart.yaml makes Argo CD
+    take the folder for a Helm chart. Flux reads neither, so the two would run different jobs.
+
+    Bad:
+        # jobs/research/llama-8b-sft/.argocd-source.yaml
+        kustomize: {images: ["trainer=registry.example.com/other:latest"]}
+
+    Good:
+        # jobs/research/llama-8b-sft/kustomization.yaml
+        images:
+        - name: trainer
+          newName: registry.example.com/other
+
+    Source: https://argo-cd.readthedocs.io/en/stable/user-guide/parameters/
+    """,
+)
+
+
+def unsynced(root: Path, jobs: Sequence[str], sources: Sources, *, whole: bool) -> list[Finding]:
+    """A finding for each of `jobs`, which are folders, that would not run as judged.
+
+    With `whole`, which says that they are all there are, also for each that a list names and is not there.
+    """
+    lists = {cluster: listed(sources, cluster) for cluster in clusters_with_flux(root)}
+    found = [finding for job in jobs for finding in (*_misplaced(job), *_shadowed(root, job))]
+    found += [finding for job in jobs if is_in_place(job) for finding in _unlisted(job, sources, lists)]
+    return [*found, *_gone(root, lists)] if whole else found
+
+
+def _unlisted(job: str, sources: Sources, lists: dict[str, dict[str, Position]]) -> Iterator[Finding]:
+    try:
+        cluster = cluster_of(sources, job)
+    except InputError:
+        return
+    elsewhere = [name for name in lists if job in lists[name] and name != cluster]
+    missing = cluster in lists and job not in lists[cluster]
+    if not missing and not elsewhere:
+        return
+    where = Place("TrainingJob", "spec.cluster", cluster_position(sources, job), "runs here")
+    related = tuple(Place("", "", lists[name][job], f"Flux of {name} runs it") for name in elsewhere)
+    message = f"Flux of {cluster} will not run this job: {list_file(cluster)} does not name it"
+    if not missing:
+        message = f"Flux of {' and '.join(elsewhere)} runs this job too, but it belongs to {cluster}"
+    yield _finding(NOT_LISTED, job, message, where, "run tools/list-jobs, and commit the list that it writes", related)
+
+
+def _gone(root: Path, lists: dict[str, dict[str, Position]]) -> Iterator[Finding]:
+    for cluster, entries in lists.items():
+        for job, position in entries.items():
+            if not (root / job / "job.yaml").is_file():
+                message = f"Flux of {cluster} is told to run {job}, which does not exist"
+                help = "run tools/list-jobs: Flux then ends the run, and keeps its claims"
+                yield _finding(GONE, job, message, Place("", "", position), help)
+
+
+def _misplaced(job: str) -> Iterator[Finding]:
+    if job.startswith("jobs/") and not is_in_place(job):
+        message = f"nothing syncs {job}: Argo CD and Flux look at jobs/<team>/<job>"
+        place = Place("", "", Position(f"{job}/job.yaml", 0, 0))
+        yield _finding(OUT_OF_REACH, job, message, place, "move the folder to jobs/<team>/<job>")
+
+
+def _shadowed(root: Path, job: str) -> Iterator[Finding]:
+    for name in sorted(os.listdir(root / job)):
+        overrides = name.startswith(".argocd-source") and name.endswith(".yaml")
+        if overrides or name.endswith("Chart.yaml"):
+            what = "changes what Argo CD renders" if overrides else "makes Argo CD take the folder for a Helm chart"
+            place = Place("", "", Position(f"{job}/{name}", 0, 0))
+            help = "remove it, and write what it sets into kustomization.yaml" if overrides else "rename or remove it"
+            yield _finding(RENDERED_OTHERWISE, job, f"{name} {what}, and Flux does not read it", place, help)
+
+
+def _finding(rule: Rule, job: str, message: str, place: Place, help: str, related: tuple[Place, ...] = ()) -> Finding:
+    return Finding(rule.id, rule.name, rule.severity, message, place, related, help, (job,))
