@@ -45,6 +45,12 @@ MISTAKES = [
         "RES002",
         f"{TRAINER}.resources.requests.memory",
     ),
+    (
+        "a hostfile that only Open MPI 4 finds",
+        "mpijob",
+        "MPI004",
+        f"{MPI}.Launcher.template.spec.containers[0].command[0]",
+    ),
     ("no CPU is requested beside eight GPUs", "indexed-job", "RES001", f"{TRAINER}.resources"),
     (
         "an RDMA device, but no right to lock memory",

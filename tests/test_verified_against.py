@@ -14,14 +14,24 @@ def test_the_page_is_fresh() -> None:
     assert PAGE.read_text() == page(), "run tools/update-docs"
 
 
-def test_kubernetes_and_its_libraries_are_of_one_release() -> None:
+@pytest.mark.parametrize("module", ["controlplane", "operators"])
+def test_kubernetes_and_its_libraries_are_of_one_release(module: str) -> None:
     release = pins("controlplane")["k8s.io/kubernetes"]
-    text = (PAGE.parents[1] / "tools/go/controlplane/go.mod").read_text()
+    text = (PAGE.parents[1] / "tools/go" / module / "go.mod").read_text()
 
     libraries = dict(re.findall(r"^\s*(k8s\.io/\S+) => \1 (v\S+)", text, re.MULTILINE))
 
     assert libraries["k8s.io/apiserver"]
     assert set(libraries.values()) == {release.replace("v1.", "v0.")}
+
+
+def test_controllers_and_schemas_are_of_one_version() -> None:
+    built, read = pins("operators"), pins("schemas")
+
+    both = built.keys() & read.keys()
+
+    assert {"sigs.k8s.io/jobset", "sigs.k8s.io/kueue", "github.com/kubeflow/trainer/v2"} < both
+    assert {name: built[name] for name in both} == {name: read[name] for name in both}
 
 
 @pytest.mark.controlplane

@@ -23,7 +23,6 @@ kind: TrainingJob
 metadata:
   name: whale-song
 spec:
-  cluster: {cluster}
   nodes: 3
   gpusPerNode: 8
   batch:
@@ -76,7 +75,7 @@ class Rendered:
 def copy(root: Path) -> Path:
     """A copy of all that jobs are made of, below `root`."""
     for folder in ("base", "overlays", "clusters", MOVED):
-        shutil.copytree(HOME / folder, root / folder)
+        shutil.copytree(HOME / folder, root / folder, ignore=shutil.ignore_patterns("flux"))
     subprocess.run(["git", "init", "-q", "--template=", root], check=True)
     return root
 
@@ -86,7 +85,7 @@ def write_job(root: Path, base: str, cluster: str, *, components: tuple[str, ...
     listed = "".join(f"- ../../../base/{component}\n" for component in components)
     folder = root / JOB
     folder.mkdir(parents=True)
-    (folder / "job.yaml").write_text(_JOB.format(cluster=cluster) + spec)
+    (folder / "job.yaml").write_text(_JOB + spec)
     (folder / "kustomization.yaml").write_text(
         _KUSTOMIZATION.format(base=base, cluster=cluster, components=f"components:\n{listed}" if components else "")
     )

@@ -188,6 +188,31 @@ def test_a_job_is_not_edited_under_its_old_name(checkout: Repository) -> None:
     assert checkout.report("--changed", "main")["findings"] == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [("base/torchrun", "base/jobset", 5), ("clusters/gpu-east/facts", "clusters/gpu-north/facts", 6)],
+)
+def test_a_job_does_not_move_under_its_old_name(checkout: Repository, old: str, new: str, line: int) -> None:
+    checkout.git("switch", "--quiet", "--create", "branch")
+    checkout.replace(f"{LLAMA}/kustomization.yaml", f"../{old} ", f"../{new} ")
+    checkout.commit()
+
+    (finding,) = (each for each in checkout.report("--changed", "main")["findings"] if each["rule"] == "GIT008")
+
+    assert (finding["file"], finding["line"]) == (f"{LLAMA}/kustomization.yaml", line)
+    assert finding["message"].startswith(f"llama-8b-sft leaves ../../../{old}, but")
+
+
+def test_a_base_that_is_renamed_moves_no_job(checkout: Repository) -> None:
+    checkout.git("switch", "--quiet", "--create", "branch")
+    (checkout.root / "base/torchrun").rename(checkout.root / "base/elastic-run")
+    for job in (GPT2, LLAMA):
+        checkout.replace(f"{job}/kustomization.yaml", "../base/torchrun ", "../base/elastic-run ")
+    checkout.commit()
+
+    assert "GIT008" not in [each["rule"] for each in checkout.report("--changed", "main")["findings"]]
+
+
 def test_an_edit_of_a_new_job_is_free(checkout: Repository) -> None:
     checkout.git("switch", "--quiet", "--create", "branch")
     checkout.copy_job(LLAMA, "jobs/research/llama-8b-more")

@@ -36,7 +36,7 @@ rules:
 def make_checkout(place: Path) -> Path:
     """The repository's own bases, clusters and jobs at `place`."""
     for name in SOURCES:
-        shutil.copytree(HOME / name, place / name)
+        shutil.copytree(HOME / name, place / name, ignore=shutil.ignore_patterns("flux"))
     return place
 
 

@@ -12,6 +12,7 @@ import yaml
 from tests.controlplane.harness import HOME, Ground, ground_for, unit_of, workload_of
 from trainyard.controlplane import Refused
 from trainyard.controlplane.client import User
+from trainyard.unit import Unit
 from trainyard.verify import ARGO_CD
 from trainyard.verify.pods import pod_of
 from trainyard.workload.model import Workload
@@ -28,6 +29,7 @@ class Place:
     """A cluster with its platform, and a job that lands there."""
 
     ground: Ground
+    unit: Unit
     workload: Workload
 
     def user(self, who: str) -> User:
@@ -48,7 +50,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         for item in unit.objects:
             if item.kind != "Job":
                 ground.client.apply(item.data)
-        yield Place(ground, workload_of(unit))
+        yield Place(ground, unit, workload_of(unit))
 
 
 def test_every_cluster_is_asked() -> None:
@@ -85,7 +87,7 @@ def test_nobody_may_do_anything_elsewhere(place: Place, who: str, namespace: str
 
 def test_what_is_allowed_is_what_a_job_folder_needs(place: Place) -> None:
     """Argo CD may create every kind that the job renders to, and the table lists no kind that it does not."""
-    kinds = {item.kind.lower() for item in place.workload.objects}
+    kinds = {item.kind.lower() for item in place.unit.objects}
 
     allowed = {resource.partition(".")[0] for resource in TABLE["allowed"]["argo-cd"]}
 
@@ -155,7 +157,9 @@ def test_a_container_larger_than_a_node_is_refused(place: Place) -> None:
 def test_a_job_over_quota_gets_the_pods_that_fit_and_no_more(place: Place) -> None:
     """The real Job controller makes pods until the quota refuses one."""
     client = place.ground.client
-    nodes = place.ground.cluster.data["spec"]["nodes"]
+    cluster = place.workload.cluster
+    assert cluster is not None
+    nodes = cluster.data["spec"]["nodes"]
     job = copy.deepcopy(place.workload.object.data)
     job["metadata"]["name"] = "over-quota"
     job["spec"] |= {"completions": nodes + 1, "parallelism": nodes + 1}

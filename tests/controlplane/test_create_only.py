@@ -36,6 +36,7 @@ def ground(unit: Unit) -> Iterator[Ground]:
         for item in unit.objects:
             if item.kind != "Job":
                 made.client.apply(item.data)
+        made.provision(NAMESPACE)
         yield made
 
 

@@ -10,8 +10,15 @@ kind: TrainingJob
 metadata:
   name: {name}
 spec:
-  cluster: {cluster}
   nodes: 2
+"""
+KUSTOMIZATION = """\
+namespace: {team}
+resources:
+- ../../../base/torchrun # how it is launched
+- ../../../clusters/{cluster}/facts # where it runs
+patches:
+- path: job.yaml
 """
 
 
@@ -24,9 +31,9 @@ def add_cluster(root: Path, name: str, *, flux: bool = True) -> None:
         (jobs / "jobs.yaml").write_text(listing([]))
 
 
-def add_job(root: Path, folder: str, cluster: str, text: str = JOB) -> Path:
-    """A job folder's job.yaml."""
-    file = root / folder / "job.yaml"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text.format(name=file.parent.name, cluster=cluster))
-    return file
+def add_job(root: Path, folder: str, cluster: str, text: str = KUSTOMIZATION) -> None:
+    """A job folder; `text` is its kustomization.yaml."""
+    path = root / folder
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "job.yaml").write_text(JOB.format(name=path.name))
+    (path / "kustomization.yaml").write_text(text.format(team=path.parent.name, cluster=cluster))

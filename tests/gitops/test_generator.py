@@ -30,9 +30,9 @@ def track(repository: Path) -> None:
 
 
 def add(repository: Path, folder: str, content: object) -> None:
-    """A job.yaml of a stranger's."""
+    """A kustomization.yaml of a stranger's."""
     (repository / folder).mkdir(parents=True)
-    (repository / folder / "job.yaml").write_text(yaml.safe_dump(content))
+    (repository / folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
     track(repository)
 
 
@@ -49,7 +49,7 @@ def made(repository: Path, *, new_globbing: bool = False) -> dict[str, list[Json
 
 
 def job(**more: object) -> Json:
-    return {"kind": "TrainingJob", "metadata": {"name": "x"}, "spec": {"cluster": GOOD.cluster}} | more
+    return {"resources": ["../../../base/torchrun", f"../../../clusters/{GOOD.cluster}/facts"]} | more
 
 
 @pytest.mark.parametrize("new_globbing", [False, True])
@@ -84,7 +84,7 @@ def test_project_and_namespace_are_written_in_the_set_and_the_rest_comes_from_th
 def test_a_job_elsewhere_becomes_no_application(repository: Path, folder: str, new_globbing: bool) -> None:
     before = made(repository, new_globbing=new_globbing)
     (repository / folder).mkdir(parents=True, exist_ok=True)
-    (repository / folder / "job.yaml").write_text(yaml.safe_dump(job()))
+    (repository / folder / "kustomization.yaml").write_text(yaml.safe_dump(job()))
     track(repository)
 
     assert made(repository, new_globbing=new_globbing) == before
@@ -96,10 +96,10 @@ def test_a_job_elsewhere_becomes_no_application(repository: Path, folder: str, n
         job(path={"path": "clusters/gpu-east/platform", "basename": "platform", "segments": ["a", "kube-system"]}),
         job(project="platform", namespace="kube-system", destination={"namespace": "kube-system"}),
         job(metadata={"name": "{{ .path.path }}", "namespace": "kube-system"}),
-        {"kind": "TrainingJob", "spec.cluster": GOOD.cluster},
+        {"resources.1": f"../../../clusters/{GOOD.cluster}/facts"},
     ],
 )
-def test_a_stranger_s_job_file_cannot_leave_its_team(repository: Path, content: Json) -> None:
+def test_a_stranger_s_kustomization_cannot_leave_its_team(repository: Path, content: Json) -> None:
     add(repository, "jobs/research/x", content)
 
     (new,) = (item for item in made(repository)[GOOD.cluster] if item["spec"]["source"]["path"] == "jobs/research/x")

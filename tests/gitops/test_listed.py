@@ -8,10 +8,12 @@ import pytest
 import yaml
 
 from tests.gitops.folders import HOME
-from tests.gitops.repositories import add_cluster, add_job
+from tests.gitops.repositories import KUSTOMIZATION, add_cluster, add_job
 from trainyard.errors import InputError
 from trainyard.listed import all_jobs, list_file, listed, main
 from trainyard.sources import Sources
+
+FILE = "jobs/research/x/kustomization.yaml"
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def test_each_cluster_with_flux_gets_its_list(root: Path, capsys: pytest.Capture
     assert (
         (root / list_file("east")).read_text()
         == """\
-# Written by tools/list-jobs from the job.yaml files below jobs/: Flux has no generator that would find them.
+# Written by tools/list-jobs from the job folders below jobs/: Flux has no generator that would find them.
 apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
 metadata:
@@ -114,7 +116,7 @@ def test_a_list_without_jobs_renders_to_nothing(root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["123", "1e3", "0x10", "true", "null", "8b"])
 def test_any_name_stays_a_string(root: Path, name: str) -> None:
-    add_job(root, f"jobs/{name}/{name}", "west", 'metadata: {{name: "{name}"}}\nspec:\n  cluster: {cluster}\n')
+    add_job(root, f"jobs/{name}/{name}", "west")
 
     run(root)
 
@@ -125,11 +127,14 @@ def test_any_name_stays_a_string(root: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "spec: {{cluster: east}}\n",
-        'spec:\n  cluster: "east"\n',
-        "spec:\n    cluster: east # ours\n",
-        "metadata:\n  cluster: west\nspec:\n  cluster: east\n",
-        "spec:\n  note: |\n    x\n  cluster: east # not west\n",
+        "resources:\n- ../../../base/torchrun\n- ../../../clusters/east/facts",
+        "resources:\n- ../../../base/torchrun # how\n- ../../../clusters/east/facts # not clusters/west/facts\n",
+        "resources: [../../../base/torchrun, ../../../clusters/east/facts]\n",
+        "resources:\n  - '../../../base/torchrun'\n  - \"../../../clusters/east/facts\"\n",
+        "resources:\n# how\n- ../../../base/torchrun\n\n# where\n- ../../../clusters/east/facts\n- extra.yaml\n",
+        "resources:\n- ../../../base/torchrun\n- ../../../clusters/east/facts\n- ../../../clusters/west/facts\n",
+        "commonAnnotations:\n  a: '\nresources:\n- a\n- ../../../clusters/west/facts\n'\n"
+        "resources:\n- a\n- ../../../clusters/east/facts\n",
     ],
 )
 def test_the_cluster_is_found_however_it_is_written(tmp_path: Path, text: str) -> None:
@@ -142,24 +147,39 @@ def test_the_cluster_is_found_however_it_is_written(tmp_path: Path, text: str) -
 @pytest.mark.parametrize(
     ("folder", "text", "message"),
     [
-        ("jobs/research/x", "spec: {{nodes: 2}}\n", "jobs/research/x/job.yaml: does not say on which cluster it runs"),
-        ("jobs/research/x", "", "jobs/research/x/job.yaml: does not say on which cluster it runs"),
-        ("jobs/research/x", "spec: [\n", "jobs/research/x/job.yaml:"),
+        ("jobs/research/x", "resources: [../../../base/torchrun]\n", f"{FILE}: the second of its resources must be"),
+        ("jobs/research/x", "", f"{FILE}: the second of its resources must be"),
+        ("jobs/research/x", "resources: [\n", f"{FILE}:"),
         (
             "jobs/research/x",
-            "spec:\n  cluster: north\n",
-            "jobs/research/x/job.yaml:2:12: there is no cluster north: clusters/ holds argo, east, west",
+            "resources:\n- ../../../clusters/east/facts\n- ../../../base/torchrun\n",
+            f"{FILE}:3:3: the second of its resources must be ../../../clusters/<name>/facts, of the cluster where",
         ),
-        ("jobs/research/Big_Run", "spec:\n  cluster: east\n", "jobs/research/Big_Run: a team and a job are named like"),
-        ("jobs/re search/x", "spec:\n  cluster: east\n", "jobs/re search/x: a team and a job are named like"),
-        ("jobs/research/x\n  path: .", "spec:\n  cluster: east\n", "jobs/research/x\\n  path: .: a team and a job"),
+        (
+            "jobs/research/x",
+            "resources:\n- ../../../base/torchrun\n- ../../../clusters/east/facts/\n",
+            f"{FILE}:3:3: the second of its resources must be",
+        ),
+        (
+            "jobs/research/x",
+            "resources:\n- ../../../base/torchrun\n- ../../../clusters/east/facts\n  more\n",
+            f"{FILE}:3:3: the second of its resources must be",
+        ),
+        (
+            "jobs/research/x",
+            "resources:\n- ../../../base/torchrun\n- ../../../clusters/north/facts\n",
+            f"{FILE}:3:3: there is no cluster north: clusters/ holds argo, east, west",
+        ),
+        ("jobs/research/Big_Run", KUSTOMIZATION, "jobs/research/Big_Run: a team and a job are named like"),
+        ("jobs/re search/x", KUSTOMIZATION, "jobs/re search/x: a team and a job are named like"),
+        ("jobs/research/x\n  path: .", KUSTOMIZATION, "jobs/research/x\\n  path: .: a team and a job"),
     ],
 )
 def test_what_cannot_be_listed_is_said_and_nothing_is_written(
     root: Path, capsys: pytest.CaptureFixture[str], folder: str, text: str, message: str
 ) -> None:
     before = (root / list_file("east")).read_text()
-    add_job(root, folder, "", text)
+    add_job(root, folder, "east", text)
 
     assert run(root) == 2
 
@@ -167,6 +187,18 @@ def test_what_cannot_be_listed_is_said_and_nothing_is_written(
     assert (root / list_file("east")).read_text() == before
     with pytest.raises(InputError):
         all_jobs(root, Sources(root))
+
+
+@pytest.mark.parametrize("name", ["kustomization.yml", "Kustomization"])
+def test_another_name_of_the_kustomization_is_refused_as_argo_cd_would_not_find_it(
+    root: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    folder = root / "jobs/research/llama"
+    (folder / "kustomization.yaml").rename(folder / name)
+
+    assert run(root) == 2
+
+    assert capsys.readouterr().err == "list-jobs: jobs/research/llama/kustomization.yaml: file does not exist\n"
 
 
 def test_an_unknown_cluster_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """GIT009 to GIT012: what is judged is what Argo CD and Flux run."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_a_new_job_is_in_no_list(root: Path) -> None:
     add_job(root, "jobs/research/new", "east")
 
     assert said(root, LLAMA, VIT, "jobs/research/new") == [
-        "GIT009 jobs/research/new/job.yaml:6:12 Flux of east will not run this job: "
+        "GIT009 jobs/research/new/kustomization.yaml:4:3 Flux of east will not run this job: "
         "clusters/east/flux/jobs/jobs.yaml does not name it"
     ]
 
@@ -54,7 +55,7 @@ def test_a_job_that_moved_stands_in_the_old_list(root: Path) -> None:
     (finding,) = unsynced(root, [LLAMA, VIT], Sources(root), whole=True)
 
     assert line(finding) == (
-        "GIT009 jobs/research/llama/job.yaml:6:12 Flux of west will not run this job: "
+        "GIT009 jobs/research/llama/kustomization.yaml:4:3 Flux of west will not run this job: "
         "clusters/west/flux/jobs/jobs.yaml does not name it"
     )
     (old,) = finding.related
@@ -69,12 +70,12 @@ def test_a_job_that_two_lists_name(root: Path) -> None:
     west.write_text(west.read_text() + "---\nspec:\n  path: ./jobs/research/llama\n")
 
     assert said(root) == [
-        "GIT009 jobs/research/llama/job.yaml:6:12 Flux of west runs this job too, but it belongs to east"
+        "GIT009 jobs/research/llama/kustomization.yaml:4:3 Flux of west runs this job too, but it belongs to east"
     ]
 
 
 def test_a_job_that_is_gone_is_named_at_its_line(root: Path) -> None:
-    (root / VIT / "job.yaml").unlink()
+    shutil.rmtree(root / VIT)
 
     assert said(root, LLAMA) == [
         "GIT010 clusters/west/flux/jobs/jobs.yaml:8:9 "
@@ -97,7 +98,7 @@ def test_an_emptied_list_lacks_every_job(root: Path) -> None:
 
 
 def test_a_job_that_says_no_cluster_is_another_rule_s(root: Path) -> None:
-    add_job(root, "jobs/research/new", "", "spec: {{nodes: 2}}\n")
+    add_job(root, "jobs/research/new", "", "resources: [../../../base/torchrun]\n")
 
     assert said(root, LLAMA, VIT, "jobs/research/new") == []
 

@@ -64,7 +64,7 @@ def test_name_is_not_that_of_the_folder(checkout: Checkout) -> None:
 
 
 def test_cluster_is_not_the_one_whose_facts_are_taken(checkout: Checkout) -> None:
-    checkout.replace(LLAMA_JOB, "cluster: gpu-east", "cluster: lab-west")
+    checkout.replace(LLAMA_JOB, "  model:", "  cluster: lab-west\n  model:")
     checkout.expect(
         Found("CTR008", LLAMA_JOB, "cluster: ▸lab-west", "TrainingJob/research/llama-8b-sft", "spec.cluster")
     )

@@ -44,11 +44,45 @@ def test_base_lies_outside_the_repository(checkout: Checkout) -> None:
     checkout.expect(Found("INP001", FILE, "▸../../../../elsewhere"))
 
 
-def test_facts_of_another_cluster(checkout: Checkout) -> None:
-    checkout.replace(FILE, "clusters/gpu-east/facts", "clusters/lab-west/facts")
-    checkout.expect(
-        Found("CTR008", f"{LLAMA}/job.yaml", "cluster: ▸gpu-east", "TrainingJob/research/llama-8b-sft", "spec.cluster")
+def test_facts_come_before_the_base(checkout: Checkout) -> None:
+    text = (checkout.root / FILE).read_text()
+    base, facts = [line for line in text.splitlines(keepends=True) if line.startswith("- ../")][:2]
+    checkout.replace(FILE, base + facts, facts + base)
+    checkout.expect(Found("CTR019", FILE, "- ▸../../../base/torchrun"))
+
+
+def test_facts_come_after_an_object(checkout: Checkout) -> None:
+    checkout.replace(FILE, "- ../../../clusters/", "- extra.yaml\n- ../../../clusters/")
+    checkout.write(f"{LLAMA}/extra.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: extra\n")
+    [finding] = checkout.expect(Found("CTR019", FILE, "- ▸extra.yaml"))
+    assert "../../../clusters/gpu-east/facts second" in finding["help"]
+
+
+def test_facts_are_spelt_otherwise(checkout: Checkout) -> None:
+    checkout.replace(FILE, "clusters/gpu-east/facts ", "clusters/gpu-east/facts/ ")
+    checkout.expect(Found("CTR019", FILE, "▸../../../clusters/gpu-east/facts/"))
+
+
+def test_facts_come_by_another_folder(checkout: Checkout) -> None:
+    checkout.replace(FILE, "- ../../../clusters/gpu-east/facts # where it runs, and so on what fabric\n", "")
+    checkout.replace(FILE, "../../../base/torchrun ", "all ")
+    checkout.write(
+        f"{LLAMA}/all/kustomization.yaml",
+        "resources: [../../../../base/torchrun, ../../../../clusters/gpu-east/facts]\n",
     )
+    checkout.expect(Found("CTR019", FILE, "▸resources:"))
+
+
+def test_object_after_the_facts(checkout: Checkout) -> None:
+    checkout.replace(FILE, "patches:\n", "- extra.yaml\npatches:\n")
+    checkout.write(f"{LLAMA}/extra.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: extra\n")
+    checkout.expect()
+
+
+@pytest.mark.parametrize("name", ["kustomization.yml", "Kustomization"])
+def test_kustomization_is_called_otherwise(checkout: Checkout, name: str) -> None:
+    (checkout.root / FILE).rename(checkout.root / LLAMA / name)
+    checkout.expect(Found("CTR019", f"{LLAMA}/{name}", ""))
 
 
 @pytest.mark.parametrize(

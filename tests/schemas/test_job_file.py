@@ -62,7 +62,7 @@ def test_a_learning_rate_without_a_dot_is_a_number() -> None:
     """PyYAML would read it as a string; Kubernetes does not."""
     text = (
         "apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: a}\n"
-        "spec: {cluster: gpu-east, learningRate: 2e-5}\n"
+        "spec: {nodes: 4, learningRate: 2e-5}\n"
     )
     (document,) = load_documents(text, "job.yaml")
     assert list(check_facts(document, "TrainingJob")) == []

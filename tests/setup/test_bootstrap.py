@@ -187,7 +187,10 @@ def test_an_old_python_hands_over_to_a_newer_one_on_path(checkout: Path, run: Ru
 
     done = run(sys.executable, "-c", AS_PYTHON_3_9, script, "nonsense", PATH=str(tmp_path / "newer"))
 
-    assert (done.returncode, done.stderr) == (2, "usage: bootstrap.py lint|test|controlplane|old-kustomize|uv\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "usage: bootstrap.py lint|test|controlplane|controllers|old-kustomize|uv\n",
+    )
 
 
 def test_without_uv_and_pip_it_says_what_to_install(checkout: Path, run: Run, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from trainyard.fieldpath import format_path
 from trainyard.objects import Object, Spot
 from trainyard.unit import Unit
 from trainyard.workload import workloads
-from trainyard.workload.adapters import made_services
+from trainyard.workload.adapters import made_names, made_services
+from trainyard.workload.made import MadeObject, written
 from trainyard.workload.model import Container, PodSet, Setting, Workload
 
 HERE = Path(__file__).parent
@@ -36,7 +37,8 @@ def readable(found: Workload) -> str:
 
 def where(spot: Spot) -> str:
     """`Kind/name path`."""
-    return f"{spot.object.kind}/{spot.object.name} {format_path(spot.object.data, spot.path)}"
+    at = written(spot)
+    return f"{at.object.kind}/{at.object.name} {format_path(at.object.data, at.path)}"
 
 
 def _workload(found: Workload) -> Iterator[str]:
@@ -44,6 +46,10 @@ def _workload(found: Workload) -> Iterator[str]:
     for service in made_services(found):
         pods = ", ".join(f"{role} {index}" for role, index in service.pods)
         yield f"  service by the controller: {service.name} -> {pods} (unready published: {service.publishes_unready})"
+    for name in made_names(found):
+        yield f"  {name.what} is called {name.text} ({where(name.spot)})"
+    for made in (item for item in found.objects if isinstance(item, MadeObject)):
+        yield f"  made by the controller: {made.kind} {made.name} {made.data.get('data') or ''}".rstrip()
     for pod_set in found.pod_sets:
         yield from (f"  {line}" for line in _pod_set(pod_set))
 

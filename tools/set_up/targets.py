@@ -11,9 +11,10 @@ from pathlib import Path
 
 from set_up.command import Progress, SetUpError, output_of, run, version_in
 from set_up.control_plane import control_plane, definitions
+from set_up.controllers import controllers
 from set_up.part import Part, ensure, is_fresh, locked
 
-TARGETS = ("lint", "test", "controlplane", "old-kustomize", "uv")
+TARGETS = ("lint", "test", "controlplane", "controllers", "old-kustomize", "uv")
 OLDEST_UV = (0, 5, 0)
 UV_SETTINGS = {"UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
 GO_SETTINGS = {
@@ -66,6 +67,8 @@ class SetUp:
                 control = control_plane(self.home, self.progress, self._go, self._build_one)
                 known = definitions(self.home, self.progress, self._go, self._run)
                 return self._programs(), self._environment("lint"), control, known
+            case "controllers":
+                return self._programs(), controllers(self.home, self.progress, self._go, self._build_one, self._run)
             case "old-kustomize":
                 return (self._old_programs(),)
             case _:

@@ -6,7 +6,8 @@ millisecond. `python -m trainyard.catalogue` rewrites that file.
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,10 @@ class Variable:
     secret: bool = False
     status: str = ""
     """phantom (no release reads it), removed, deprecated, or empty for a variable in use."""
+    since: str = ""
+    """The first release that reads it; empty for those of old, and where it is not known."""
+    items_since: Mapping[str, str] = field(default_factory=dict)
+    """The first release that reads a word of the list, by word."""
     ended: str = ""
     instead: str = ""
     same_on_all_ranks: bool = False

@@ -5,6 +5,7 @@ from typing import Any
 
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.kustomization import Kustomization
+from trainyard.listed import JOB_FILES, cluster_named, is_in_place
 from trainyard.nodes import Node
 from trainyard.replay import Replay
 from trainyard.rules.registry import Rule, declare
@@ -127,6 +128,31 @@ TEAM = declare(
     """,
 )
 
+OUT_OF_PLACE = declare(
+    "CTR019",
+    "cluster-out-of-place",
+    Severity.ERROR,
+    """A job does not name its cluster where Argo CD and tools/list-jobs look.
+
+    They read one line, the second of `resources` in kustomization.yaml, and compare it to the letter. kustomize takes
+    the facts from anywhere, and reads kustomization.yml too: such a job renders, and no cluster runs it.
+
+    Bad:
+        # kustomization.yaml
+        resources:
+        - ../../../clusters/gpu-east/facts
+        - ../../../base/torchrun
+
+    Good:
+        # kustomization.yaml
+        resources:
+        - ../../../base/torchrun
+        - ../../../clusters/gpu-east/facts
+
+    Source: base/gitops/argocd/team/
+    """,
+)
+
 _MEANS = {
     "TrainingJob": "a base, such as ../../../base/torchrun",
     "Fabric": "a fabric, which the cluster's facts bring",
@@ -142,6 +168,7 @@ def assembly(job: str, kustomization: Kustomization, replayed: Replay) -> list[F
     found = [*_not_one(job, replayed, top), *_team_differs(job, kustomization, top)]
     if any(finding.rule == NOT_ONE.id for finding in found):
         return found
+    found += _out_of_place(job, kustomization, replayed, top)
     return [*found, *_unwired(job, replayed, top), *_unused(job, replayed, top), *_misnamed(job, replayed)]
 
 
@@ -171,6 +198,27 @@ def _unwired(job: str, replayed: Replay, resources: Position) -> Iterator[Findin
         return
     message, help = "the wiring does not run, so job.yaml changes nothing", "add `transformers: [../../../base/wiring]`"
     yield _finding(UNWIRED, job, message, Place("", "", resources), (), help)
+
+
+def _out_of_place(job: str, kustomization: Kustomization, replayed: Replay, resources: Position) -> Iterator[Finding]:
+    if not is_in_place(job):
+        return
+    expected, name = JOB_FILES[0], kustomization.file.rpartition("/")[2]
+    if name != expected:
+        message = f"no cluster runs this job: Argo CD and list-jobs look for {expected}, and it has {name}"
+        place = Place("", "", Position(kustomization.file, 0, 0))
+        yield _finding(OUT_OF_PLACE, job, message, place, (), f"rename {name} to {expected}")
+        return
+    entries = kustomization.items("resources")
+    second = entries[1] if len(entries) > 1 else None
+    if second is not None and cluster_named(second.value):
+        return
+    names = [node.at(("metadata", "name")) for node in replayed.facts if _kind(node) == "Cluster"]
+    facts = f"../../../clusters/{names[0].value if names and names[0] is not None else '<name>'}/facts"
+    found = f"{second.value} is" if second is not None else "there is no"
+    message = f"no cluster runs this job: {found} second of its resources, where the facts of its cluster must be"
+    place = Place("", "", second.mark if second is not None else resources, f"expected {facts}")
+    yield _finding(OUT_OF_PLACE, job, message, place, (), f"list the base first, {facts} second, then the rest")
 
 
 def _team_differs(job: str, kustomization: Kustomization, resources: Position) -> Iterator[Finding]:

@@ -27,12 +27,12 @@ INVALID = declare(
         apiVersion: trainyard.dev/v1alpha1
         kind: TrainingJob
         metadata: {name: llama-8b-sft}
-        spec: {cluster: gpu-east, node: 4, learningRate: 2e-5x}
+        spec: {node: 4, learningRate: 2e-5x}
     Good:
         apiVersion: trainyard.dev/v1alpha1
         kind: TrainingJob
         metadata: {name: llama-8b-sft}
-        spec: {cluster: gpu-east, nodes: 4, learningRate: 2e-5}
+        spec: {nodes: 4, learningRate: 2e-5}
 
     Source: schemas/trainyard.dev/
     """,

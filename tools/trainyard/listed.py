@@ -10,10 +10,14 @@ from pathlib import Path
 
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_FINDINGS, InputError, UsageError
 from trainyard.finding import Position
+from trainyard.nodes import Node
 from trainyard.scalars import resolve
 from trainyard.sources import Sources
 
-HEAD = "# Written by tools/list-jobs from the job.yaml files below jobs/: Flux has no generator that would find them.\n"
+JOB_FILES = ("kustomization.yaml", "job.yaml")
+"""What a job folder holds. The first names its cluster."""
+
+HEAD = "# Written by tools/list-jobs from the job folders below jobs/: Flux has no generator that would find them.\n"
 
 _ENTRY = """\
 apiVersion: kustomize.toolkit.fluxcd.io/v1
@@ -26,7 +30,12 @@ spec:
 """
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 _PATH = re.compile(r"^  path: \./(\S+)$")
-_CLUSTER = re.compile(r"^  cluster: *([a-z0-9-]+) *(?:#.*)?$", re.MULTILINE)
+_FACTS = re.compile(r"\.\./\.\./\.\./clusters/([a-z0-9-]+)/facts\Z")
+_AS_ALWAYS = re.compile(
+    r"^resources:\n- [\w./-]+(?: +#.*)?\n- \.\./\.\./\.\./clusters/([a-z0-9-]+)/facts(?: +#.*)?$(?!\n[ \t])",
+    re.MULTILINE,
+)
+"""How nearly every job names its cluster: found without parsing YAML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +77,39 @@ def clusters_with_flux(root: Path) -> list[str]:
     return [name for name in clusters(root) if (root / list_file(name)).parent.is_dir()]
 
 
+def cluster_named(resource: object) -> str | None:
+    """The cluster whose facts an entry of a job's `resources` is, spelt as Argo CD's selector compares it."""
+    found = _FACTS.match(resource) if isinstance(resource, str) else None
+    return found[1] if found else None
+
+
 def cluster_of(sources: Sources, folder: str) -> str:
-    """Where a job says that it runs. InputError where it does not."""
-    file = f"{folder}/job.yaml"
-    quick = _CLUSTER.findall(sources.text(file))
+    """Where a job runs: on the cluster whose facts are the second of its resources. InputError where they are not."""
+    file = f"{folder}/{JOB_FILES[0]}"
+    quick = _AS_ALWAYS.findall(sources.text(file))
     if len(quick) == 1:
         return str(quick[0])
-    documents = sources.documents(file)
-    node = documents[0].at(("spec", "cluster")) if documents else None
-    if node is None or not isinstance(node.value, str):
-        raise InputError("does not say on which cluster it runs: spec.cluster is missing", file)
-    return node.value
+    node = _second_resource(sources, file)
+    cluster = cluster_named(node.value) if node is not None else None
+    if cluster is None:
+        position = node.mark if node is not None else None
+        line, column = (position.line, position.column) if position else (0, 0)
+        message = "the second of its resources must be ../../../clusters/<name>/facts, of the cluster where it runs"
+        raise InputError(message, file, line, column)
+    return cluster
 
 
 def cluster_position(sources: Sources, folder: str) -> Position | None:
     """Where a job says on which cluster it runs."""
-    node = sources.documents(f"{folder}/job.yaml")[0].at(("spec", "cluster"))
+    node = _second_resource(sources, f"{folder}/{JOB_FILES[0]}")
     return node.mark if node is not None else None
 
 
 def all_jobs(root: Path, sources: Sources) -> list[Job]:
     """Every job of the repository, by folder. InputError for one that a list cannot name, or without a cluster."""
     found = []
-    for file in sorted(root.glob("jobs/*/*/job.yaml")):
-        folder = file.parent.relative_to(root).as_posix()
+    folders = {file.parent for name in JOB_FILES for file in root.glob(f"jobs/*/*/{name}")}
+    for folder in sorted(path.relative_to(root).as_posix() for path in folders):
         if not all(_LABEL.match(part) for part in folder.split("/")[1:]):
             raise InputError("a team and a job are named like DNS labels: a-z, 0-9 and -", ascii(folder)[1:-1])
         found.append(Job(folder, cluster_of(sources, folder)))
@@ -101,7 +119,7 @@ def all_jobs(root: Path, sources: Sources) -> list[Job]:
             position = cluster_position(sources, job.folder)
             line, column = (position.line, position.column) if position else (0, 0)
             message = f"there is no cluster {job.cluster}: clusters/ holds {', '.join(known) or 'none'}"
-            raise InputError(message, f"{job.folder}/job.yaml", line, column)
+            raise InputError(message, f"{job.folder}/{JOB_FILES[0]}", line, column)
     return found
 
 
@@ -141,6 +159,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return EXIT_FINDINGS if stale and options.check else 0
 
 
+def _second_resource(sources: Sources, file: str) -> Node | None:
+    documents = sources.documents(file)
+    return documents[0].at(("resources", 1)) if documents else None
+
+
 def _scalar(name: str) -> str:
     """A name as YAML text: 123 and 1e3 are names too."""
     return name if resolve(name, None, plain=True)[0] == "str" else json.dumps(name)
@@ -150,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="list-jobs",
         description="Says which jobs each cluster has, and writes the list of them that its Flux reads.",
-        epilog="exit codes: 0 the lists are right, 1 with --check they are not, 2 a job.yaml that names no cluster",
+        epilog="exit codes: 0 the lists are right, 1 with --check they are not, 2 a job that names no cluster",
         allow_abbrev=False,
     )
     parser.add_argument("clusters", nargs="*", metavar="CLUSTER", help="show these only; default all")

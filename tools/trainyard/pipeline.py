@@ -3,22 +3,27 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from trainyard import codec
 from trainyard.cache import Cache, Digests, text_digest
-from trainyard.discover import STDIN, Discovery, Target, TargetKind
+from trainyard.discover import STDIN, Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import Fault, InputError
-from trainyard.fieldpath import Path as FieldPath
 from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.masked import SECRET, without
-from trainyard.objects import Object, Spot
+from trainyard.objects import Spot
+from trainyard.origin import Origin
 from trainyard.outcome import Judgement, Outcome, conclude
 from trainyard.rules.registry import Problem, Rule, declare
 from trainyard.sources import Sources, decoded
+from trainyard.synced import unsynced
 from trainyard.unit import Unit
+
+if TYPE_CHECKING:
+    from trainyard.cluster import Platforms
 
 CHUNK = 128
 """Units that are in memory at once; one kubeconform process checks them all."""
@@ -47,13 +52,6 @@ BAD_INPUT = declare(
     Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/
     """,
 )
-
-
-class Origin(Protocol):
-    """Knows where the fields of a unit's objects were written."""
-
-    def position(self, rendered: Object, path: FieldPath, at_key: bool = False) -> Position | None:
-        """The place of a field, or of the nearest one above it that is there; None where that is not known."""
 
 
 Progress = Callable[[str], None]
@@ -95,10 +93,12 @@ def lint(
             errors = [error for error in errors if _left_by(root, error.file, differing)]
         jobs = [target.name for target in targets if target.kind is TargetKind.JOB]
         edits = edited_jobs(root, range, jobs, sources)
+    folders = [target.name for target in found.targets if target.kind is TargetKind.JOB]
+    beside = unsynced(root, folders, sources, whole=found.whole)
     judgements = run.judge(targets)
     unread = [input_finding(error, error.file) for error in errors]
     whole = found.whole and changed is None and not errors
-    outcome = conclude(sources, unread + edits, judgements, whole)
+    outcome = conclude(sources, unread + edits + beside, judgements, whole)
     if changed is not None and not outcome.units:
         return replace(outcome, note=f"no job reads what changed since {changed}")
     return outcome
@@ -133,9 +133,17 @@ class _Run:
         self.progress = progress
         self.text_digests: dict[str, str] = {}
 
+    @cached_property
+    def platforms(self) -> "Platforms":
+        """The platforms of the clusters that jobs land on."""
+        from trainyard.cluster import Platforms
+
+        return Platforms(self.root, self.sources)
+
     def touched(self, target: Target, differing: frozenset[str]) -> bool:
         """True where a target reads one of the files, or cannot be followed, or the linter itself differs."""
         from trainyard.changed import ways_to
+        from trainyard.cluster import platforms_named
         from trainyard.kustomization import files_read
 
         if target.name == STDIN or self._is_linter(differing):
@@ -144,6 +152,11 @@ class _Run:
             return not differing.isdisjoint(ways_to(self.root, target.files))
         try:
             files = files_read(self.root, target.name, self.sources) | {f"{target.name}/job.yaml"}
+            for folder in platforms_named(self.sources, files):
+                if any(file.startswith(f"{folder}/") for file in differing):
+                    return True
+                if has_kustomization(self.root / folder):
+                    files |= files_read(self.root, folder, self.sources)
         except InputError:
             return True
         return not differing.isdisjoint(ways_to(self.root, files))
@@ -236,13 +249,18 @@ class _Run:
         from trainyard.rendered import Prepared
 
         allowed = []
+        files: set[str] = set()
         for result in results:
             try:
-                load_graph(self.sources, result.target.name)
+                files |= load_graph(self.sources, result.target.name).files
                 allowed.append(result)
             except InputError as error:
                 result.fail(error)
-        renderings = render(self.root, [result.target.name for result in allowed], workers=self.workers)
+        platforms = self.platforms.to_render(files)
+        folders = [*platforms, *(result.target.name for result in allowed)]
+        renderings = render(self.root, folders, workers=self.workers)
+        for folder in platforms:
+            self.platforms.keep(folder, next(renderings))
         for result, rendering in zip(allowed, renderings, strict=True):
             try:
                 prepared = Prepared(self.sources, result.target)
@@ -251,12 +269,21 @@ class _Run:
                     continue
                 if rendering.error.startswith("stopped the renderer"):
                     raise Fault(f"{result.target.name} {rendering.error}")
-                made = prepared.unit(rendering)
+                unit, origin = prepared.unit(rendering)
             except InputError as error:
                 result.fail(error)
                 continue
             result.reads = rendering.reads
-            yield result, *made
+            yield result, *self._on_platform(result, unit, origin)
+
+    def _on_platform(self, result: "_Result", unit: Unit, origin: Origin) -> tuple[Unit, Origin]:
+        """A unit with what its cluster holds. Where that is broken, the unit is judged as if nobody knew."""
+        try:
+            result.reads = {**self.platforms.reads(unit), **result.reads}
+            return self.platforms.under(unit, origin)
+        except InputError as error:
+            result.fail(error)
+            return unit, origin
 
     def _finish(self, result: "_Result") -> Judgement:
         from trainyard.contract import without_consequences
@@ -349,8 +376,16 @@ def finding_of(rule: Rule, problem: Problem, origin: Origin, unit: str) -> Findi
 
 
 def _place(spot: Spot, origin: Origin) -> Place:
-    path = format_path(spot.object.data, spot.path)
+    from trainyard.workload.made import written
+
+    spot = written(spot)
+    path = format_path(spot.object.data, _shown(spot.path))
     return Place(spot.object.title, path, origin.position(spot.object, spot.path, spot.at_key), spot.label)
+
+
+def _shown(path: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """A container's variable is one field to its reader, env[NAME], though its value is what the caret marks."""
+    return path[:-1] if path[-1:] == ("value",) and path[-3:-2] == ("env",) else path
 
 
 def _key(target: Target) -> str:

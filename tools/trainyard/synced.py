@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainyard.errors import InputError
 from trainyard.finding import Finding, Place, Position, Severity
-from trainyard.listed import cluster_of, cluster_position, clusters_with_flux, is_in_place, list_file, listed
+from trainyard.listed import JOB_FILES, cluster_of, cluster_position, clusters_with_flux, is_in_place, list_file, listed
 from trainyard.rules.registry import Rule, declare
 from trainyard.sources import Sources
 
@@ -16,12 +16,12 @@ NOT_LISTED = declare(
     Severity.ERROR,
     """A job is missing from the list that its cluster's Flux reads, or stands in another cluster's.
 
-    Argo CD finds jobs by their job.yaml; Flux runs what it is told. A job that no list names is merged and never
-    starts, and one that moved to another cluster goes on where it was.
+    Argo CD finds jobs by their kustomization.yaml; Flux runs what it is told. A job that no list names is merged and
+    never starts, and one that moved to another cluster goes on where it was.
 
     Bad:
-        # jobs/research/my-run/job.yaml, with nothing of it in clusters/gpu-east/flux/jobs/jobs.yaml
-        spec: {cluster: gpu-east}
+        # jobs/research/my-run/kustomization.yaml, with nothing of it in clusters/gpu-east/flux/jobs/jobs.yaml
+        resources: [../../../base/torchrun, ../../../clusters/gpu-east/facts]
 
     Good:
         # clusters/gpu-east/flux/jobs/jobs.yaml
@@ -116,7 +116,7 @@ def _unlisted(job: str, sources: Sources, lists: dict[str, dict[str, Position]])
     missing = cluster in lists and job not in lists[cluster]
     if not missing and not elsewhere:
         return
-    where = Place("TrainingJob", "spec.cluster", cluster_position(sources, job), "runs here")
+    where = Place("", "", cluster_position(sources, job), "runs here")
     related = tuple(Place("", "", lists[name][job], f"Flux of {name} runs it") for name in elsewhere)
     message = f"Flux of {cluster} will not run this job: {list_file(cluster)} does not name it"
     if not missing:
@@ -127,7 +127,7 @@ def _unlisted(job: str, sources: Sources, lists: dict[str, dict[str, Position]])
 def _gone(root: Path, lists: dict[str, dict[str, Position]]) -> Iterator[Finding]:
     for cluster, entries in lists.items():
         for job, position in entries.items():
-            if not (root / job / "job.yaml").is_file():
+            if not any((root / job / name).is_file() for name in JOB_FILES):
                 message = f"Flux of {cluster} is told to run {job}, which does not exist"
                 help = "run tools/list-jobs: Flux then ends the run, and keeps its claims"
                 yield _finding(GONE, job, message, Place("", "", position), help)

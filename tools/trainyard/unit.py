@@ -18,6 +18,10 @@ class Unit:
     facts: tuple[Object, ...] = ()
     """TrainingJob, Fabric and Cluster as the wiring saw them; empty for plain manifests."""
 
+    platform: tuple[Object, ...] | None = None
+    """What the cluster that it lands on holds before it comes; None where that is not known. Their indices count on
+    after those of the facts."""
+
     def fact(self, kind: str) -> Object | None:
         """The one fact of a kind, or None where it is missing or doubled."""
         found = [fact for fact in self.facts if fact.kind == kind]

@@ -33,6 +33,20 @@ PROGRAMS = (
     ),
     Program("kube-scheduler", "k8s.io/kubernetes", "controlplane", "places the pods on nodes of the cluster's facts"),
     Program("kwok", "sigs.k8s.io/kwok", "controlplane", "plays those nodes, and the pods on them"),
+    Program("JobSet", "sigs.k8s.io/jobset", "operators", "makes the pods of a JobSet, and of a TrainJob"),
+    Program("Kubeflow Trainer", "github.com/kubeflow/trainer/v2", "operators", "makes the JobSet of a TrainJob"),
+    Program(
+        "training operator",
+        "github.com/kubeflow/training-operator",
+        "operators",
+        "makes the pods of a PyTorchJob and of a TFJob",
+    ),
+    Program("MPI operator", "github.com/kubeflow/mpi-operator", "operators", "makes the pods of an MPIJob"),
+    Program("KubeRay", "github.com/ray-project/kuberay/ray-operator", "operators", "makes the pods of a RayJob"),
+    Program("Kueue", "sigs.k8s.io/kueue", "operators", "lets one of two jobs wait that would block each other"),
+    Program(
+        "scheduler-plugins", "sigs.k8s.io/scheduler-plugins", "operators", "places a gang whole; the scheduler with it"
+    ),
     Program("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", "", "renders; the renderer is held equal to it"),
     Program("kubeconform", "github.com/yannh/kubeconform", "", "checks rendered objects against schemas/"),
 )

@@ -16,7 +16,7 @@ require (
 	github.com/ray-project/kuberay/ray-operator v1.6.2
 	k8s.io/kubernetes v1.36.3
 	sigs.k8s.io/jobset v0.12.0
-	sigs.k8s.io/kueue v0.18.2
+	sigs.k8s.io/kueue v0.19.2
 	sigs.k8s.io/scheduler-plugins v0.35.4-devel
 	volcano.sh/volcano v1.15.1
 )

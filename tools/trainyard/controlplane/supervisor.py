@@ -150,7 +150,7 @@ class _Supervisor:
 
     def _start_api_server(self) -> int:
         for attempt in range(PORT_TRIES):
-            port = _free_port()
+            port = free_port()
             self._spawn("kube-apiserver", programs.api_server(port))
             try:
                 self._await_api_server(port)
@@ -187,7 +187,7 @@ class _Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_die_with(os.getpid()),
+                preexec_fn=die_with(os.getpid()),
             )
 
     def _log(self, name: str) -> list[str]:
@@ -195,7 +195,7 @@ class _Supervisor:
         return [line for line in text.splitlines() if line.strip()][-LOG_LINES:]
 
 
-def _die_with(supervisor: int) -> Callable[[], None]:
+def die_with(supervisor: int) -> Callable[[], None]:
     """What a child runs first: on Linux it asks to be killed with its parent. This process has one thread."""
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -222,7 +222,7 @@ def _is_ready(port: int, trust: ssl.SSLContext, token: str) -> bool:
         connection.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

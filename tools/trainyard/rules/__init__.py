@@ -17,8 +17,10 @@ FAMILIES = (
     "isolation",
     "memory",
     "mpi",
+    "names",
     "nccl",
     "network",
+    "ray",
     "rendezvous",
     "resources",
     "restarts",
@@ -29,7 +31,7 @@ FAMILIES = (
 """Every module that declares rules; a module that is not listed is not run."""
 
 
-STAGES = ("contract", "edited", "folder", "jobfile", "pipeline", "schema", "suppress")
+STAGES = ("contract", "edited", "folder", "jobfile", "pipeline", "schema", "suppress", "synced")
 """Modules of the pipeline that raise findings themselves and declare the pages for them."""
 
 

@@ -3,7 +3,7 @@
 A block holds only the lines that matter. They are merged onto the good job of `example.yaml`, as kustomize would: maps
 merge, lists of named items merge by name, other lists are replaced, null deletes. `$replace` under a key puts a whole
 map or list in place of the old one, `$patch: delete` takes an item or a document away, and a block whose first line is
-`# whole` stands alone.
+`# whole` stands alone. A document with `$platform: true` lies on the platform of the cluster.
 """
 
 import re
@@ -22,6 +22,7 @@ from trainyard.unit import Unit
 
 HEADINGS = ("Bad", "Good", "Near miss")
 WHOLE = "# whole"
+_PLATFORM = "$platform"
 
 _HEADING = re.compile(rf"({'|'.join(HEADINGS)}):\s*\Z")
 _ITEM_KEYS = ("name", "mountPath", "containerPort", "port")
@@ -67,15 +68,22 @@ def good_job() -> Unit:
 
 
 def unit_of(documents: list[dict[str, Any]]) -> Unit:
-    """Plain documents as a unit; a TrainingJob, Fabric or Cluster among them is a fact, as after rendering."""
-    facts = [document for document in documents if str(document.get("apiVersion")).startswith("trainyard.dev/")]
-    applied = [document for document in documents if document not in facts]
-    objects = [Object.of(document, index) for index, document in enumerate(applied + facts)]
+    """Plain documents as a unit; a TrainingJob, Fabric or Cluster among them is a fact, as after rendering.
+
+    What the cluster holds is known where a document lies on its platform.
+    """
+    platform = [document for document in documents if document.get(_PLATFORM) is True]
+    beside = [document for document in documents if document not in platform]
+    facts = [document for document in beside if str(document.get("apiVersion")).startswith("trainyard.dev/")]
+    applied = [document for document in beside if document not in facts]
+    below = [{key: value for key, value in document.items() if key != _PLATFORM} for document in platform]
+    objects = [Object.of(document, index) for index, document in enumerate(applied + facts + below)]
     return Unit(
         name="example",
         is_job=any(fact.get("kind") == "TrainingJob" for fact in facts),
         objects=tuple(objects[: len(applied)]),
-        facts=tuple(objects[len(applied) :]),
+        facts=tuple(objects[len(applied) : len(beside)]),
+        platform=tuple(objects[len(beside) :]) or None,
     )
 
 

@@ -137,6 +137,8 @@ def _gang_sizes(workload: Workload) -> Iterator[tuple[int, Spot]]:
         if obj.group in _POD_GROUPS and obj.name in _named_groups(workload):
             yield from _size(obj, "spec", "minMember")
     yield from _size(workload.object, "spec", "runPolicy", "schedulingPolicy", "minAvailable")
+    if workload.object.group == "batch.volcano.sh":
+        yield from _size(workload.object, "spec", "minAvailable")
 
 
 def _size(obj: Object, *path: str) -> Iterator[tuple[int, Spot]]:

@@ -7,6 +7,7 @@ from trainyard.finding import Severity
 from trainyard.quantity import quantity
 from trainyard.rules.counts import number
 from trainyard.rules.once import once
+from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import Mount, mounts
 from trainyard.workload.model import Workload
@@ -126,10 +127,16 @@ def shared_memory_over_limit(workload: Workload) -> Iterator[Problem]:
     for pod_set in workload.pod_sets:
         seen: set[str] = set()
         for mount in mounts(pod_set):
-            problem = _over_limit(mount) if mount.volume.in_memory and mount.volume.name not in seen else None
+            judged = mount.volume.in_memory and mount.volume.name not in seen and _is_written(mount)
+            problem = _over_limit(mount) if judged else None
             if problem is not None:
                 seen.add(mount.volume.name)
                 yield problem
+
+
+def _is_written(mount: Mount) -> bool:
+    """False for a volume that the job's controller adds, such as KubeRay's for the object store."""
+    return value_at(mount.volume.spot) is not None
 
 
 def _over_limit(mount: Mount) -> Problem | None:

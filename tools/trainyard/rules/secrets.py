@@ -30,7 +30,7 @@ _HINT = re.compile(r"hf_|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox|sk-|AIza|nvap
 _NAME = re.compile(r"(API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|PASSWORD|PASSWD|TOKEN|CREDENTIALS?)\Z", re.IGNORECASE)
 _OPAQUE = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}\Z")
 _REFERENCES = ("$(", "${", "{{", "<")
-_NO_API_KINDS = ("Job", "JobSet", "PyTorchJob", "TFJob", "MPIJob")
+_NO_API_KINDS = ("Job", "JobSet", "PyTorchJob", "TFJob", "MPIJob", "TrainJob")
 
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 
@@ -171,7 +171,9 @@ def image_by_tag(workload: Workload) -> Iterator[Problem]:
 def _tagged_images(workload: Workload) -> Iterator[Problem]:
     for pod_set in workload.pod_sets:
         for container in (*pod_set.init_containers, *pod_set.containers):
-            if not container.image or _DIGEST.search(container.image) or _is_reference(container.image):
+            if container.by_controller or not container.image:
+                continue
+            if _DIGEST.search(container.image) or _is_reference(container.image):
                 continue
             tagged = ":" in container.image.rpartition("/")[2]
             yield Problem(

@@ -83,4 +83,5 @@ def meets_others(start: Start) -> bool:
 def one_world(workload: Workload) -> bool:
     """Whether the job's pods, more than one, work together, as far as manifests tell."""
     several = workload.pods is None or workload.pods > 1
-    return several and (workload.object.kind != "Job" or any(meets_others(start) for start in starts(workload)))
+    plain = (workload.object.group, workload.object.kind) == ("batch", "Job")
+    return several and (not plain or any(meets_others(start) for start in starts(workload)))

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainyard.cluster import on_platform
 from trainyard.controlplane.client import Client, Refused, User
 from trainyard.discover import Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import InputError
 from trainyard.finding import Finding
 from trainyard.objects import Object
+from trainyard.origin import Origin
 from trainyard.outcome import Judgement, Outcome, conclude
-from trainyard.pipeline import Origin, finding_of, input_finding
+from trainyard.pipeline import finding_of, input_finding
 from trainyard.rules.registry import Problem, Rule
 from trainyard.rules.server import REJECTS, WARNS
 from trainyard.sources import Sources
@@ -46,6 +48,11 @@ class _Made:
     def add(self, rule: Rule, problem: Problem) -> None:
         assert self.origin is not None
         self.findings.append(finding_of(rule, problem, self.origin, self.target.name))
+
+    def land_on(self, platform: "_Made") -> None:
+        """Let the target's workloads see what the cluster holds."""
+        if self.unit is not None and self.origin is not None and platform.unit and platform.origin:
+            self.unit, self.origin = on_platform(self.unit, self.origin, platform.unit.objects, platform.origin)
 
     def judgement(self, sources: Sources) -> Judgement:
         """What the server said of it. Not every rule was asked, so it is not complete."""
@@ -111,6 +118,8 @@ def _on_own_server(root: Path, cluster: str, jobs: list[_Made], sources: Sources
             _apply(admin, platform[0])
         else:
             _make_namespaces(admin, jobs)
+        for job in jobs if platform else ():
+            job.land_on(platform[0])
         asked = admin.acting_as(ARGO_CD) if platform else admin
         stack.callback(asked.close)
         for job in jobs:

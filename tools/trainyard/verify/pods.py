@@ -49,7 +49,7 @@ def _made(admin: Client, workload: Workload, counted: bool, made: list[dict[str,
             try:
                 made.append(_created(controller, pod))
             except Refused as error:
-                yield from _refused(workload, pod_set, index, error)
+                yield from _refused(pod_set, index, error)
                 break
 
 
@@ -63,18 +63,20 @@ def _created(controller: Client, pod: dict[str, Any]) -> dict[str, Any]:
     return controller.create(pod).body
 
 
-def _refused(workload: Workload, pod_set: PodSet, index: int, error: Refused) -> Iterator[Problem]:
+def _refused(pod_set: PodSet, index: int, error: Refused) -> Iterator[Problem]:
     if EXCEEDED in str(error):
         which = f"pod {index + 1} of {pod_set.count.value}"
         yield Problem(f"the API server refuses {which}: {brief(str(error))}", pod_set.count.spot)
         return
-    yield from problems(workload.object, error, pod_set.template.path)
+    yield from problems(pod_set.template.object, error, pod_set.template.path)
 
 
 def pod_of(workload: Workload, pod_set: PodSet, index: int) -> dict[str, Any]:
     """The pod of an index as the controller would create it, as far as admission looks at it."""
-    template = lookup(workload.object.data, pod_set.template.path)
+    template = lookup(pod_set.template.object.data, pod_set.template.path)
     metadata = copy.deepcopy(template.get("metadata") or {})
+    metadata["labels"] = dict(pod_set.labels)
+    metadata["annotations"] = dict(pod_set.annotations)
     names = pod_set.hostnames
     metadata["generateName"] = f"{names[index] if index < len(names) else workload.object.name}-"
     metadata["namespace"] = workload.object.namespace or "default"

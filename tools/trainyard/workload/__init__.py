@@ -11,15 +11,18 @@ def workloads(unit: Unit) -> list[Workload]:
     Never raises for what manifests hold: a part of the wrong type counts as absent, since schemas report it.
     """
     found = []
+    beside = (*unit.objects, *(unit.platform or ()))
     for item in unit.objects:
         kind = adapter(item)
         if kind is None:
             continue
+        objects = (*beside, *kind.made(item, beside))
         found.append(
             Workload(
                 object=item,
-                pod_sets=kind.pod_sets(item, unit.objects),
-                objects=unit.objects,
+                pod_sets=kind.pod_sets(item, objects),
+                objects=objects,
+                platform=unit.platform,
                 training_job=unit.fact("TrainingJob") if unit.is_job else None,
                 cluster=unit.fact("Cluster"),
                 fabric=unit.fact("Fabric"),

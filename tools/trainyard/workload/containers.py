@@ -6,6 +6,7 @@ from typing import Any
 from trainyard.objects import Object, Spot
 from trainyard.workload.command import command_line
 from trainyard.workload.environment import Injected, environment
+from trainyard.workload.files import with_files
 from trainyard.workload.launch import launch
 from trainyard.workload.model import Container, Setting, Word
 from trainyard.workload.plain import mapping, text
@@ -19,13 +20,17 @@ def container(
     fields: Mapping[str, str],
     injected: Sequence[Injected] = (),
     default: Sequence[Word] = (),
+    by_controller: bool = False,
+    pod: Mapping[Any, Any],
 ) -> Container:
     """The container that stands at `spot`.
 
     `sources`, `fields` and `injected` are as for its environment; `default` is the command line that its controller
-    gives it where the manifest has none.
+    gives it where the manifest has none, `by_controller` says that the controller adds the whole container, `pod`
+    is the spec of its pod.
     """
-    variables = environment(data, spot, sources=sources, fields=fields, injected=injected)
+    declared = environment(data, spot, sources=sources, fields=fields, injected=injected)
+    variables = with_files(declared, data, pod, sources)
     commands = command_line(data, spot, variables, default)
     limits = _resources(data, spot, "limits")
     requests = {name: Setting(limit.value, limit.spot, implied=True) for name, limit in limits.items()}
@@ -39,6 +44,7 @@ def container(
         launch=launch(commands),
         limits=limits,
         requests=requests | _resources(data, spot, "requests"),
+        by_controller=by_controller,
     )
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from trainyard.objects import Spot
+
 
 @dataclass(frozen=True, slots=True)
 class MadeService:
@@ -12,3 +14,5 @@ class MadeService:
     """Role and index of the pods that it selects."""
     publishes_unready: bool
     """`publishNotReadyAddresses`: whether a pod's name resolves before the pod is ready."""
+    spot: Spot | None = None
+    """The field of the job that decides about that; None where none does."""

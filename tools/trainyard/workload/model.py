@@ -31,7 +31,8 @@ class EnvVar:
     spot: Spot
     """The field that holds the text: `env[i].value`, or `data[KEY]` of the ConfigMap that `envFrom` names."""
     origin: str = "env"
-    """env, configMap, secret, field, resource or controller."""
+    """env, configMap, secret, field, resource, controller, or file for one that the container's script makes of a file
+    in a mounted ConfigMap, which the pod itself does not show."""
     raw: str | None = None
     """Before expansion."""
 
@@ -52,7 +53,8 @@ class Launch:
     """How a container starts its ranks, read from its command line and environment as the launcher itself would."""
 
     launcher: str
-    """torchrun, deepspeed, accelerate, mpirun, horovodrun, or python for a script that is started directly."""
+    """torchrun, deepspeed, accelerate, mpirun, horovodrun, ray for the entrypoint of a RayJob, or python for a script
+    that is started directly."""
     spot: Spot
     """The word that names the launcher."""
     options: Mapping[str, Setting]
@@ -81,6 +83,8 @@ class Container:
     """Resource name to quantity as written, for example {"nvidia.com/gpu": Setting(8)}."""
     requests: Mapping[str, Setting]
     """As Kubernetes defaults them: a limit without a request is the request too, marked implied."""
+    by_controller: bool = False
+    """True for a container that no manifest holds: the job's controller adds it."""
 
     @property
     def gpus(self) -> int:
@@ -98,13 +102,16 @@ class PodSet:
     """Pods made from one template: a Job's indices, or one replica type of an operator's job."""
 
     role: str
-    """job for an Indexed Job; master, worker, launcher, chief, ps or evaluator in lower case for operators."""
+    """job for an Indexed Job; master, worker, launcher, chief, ps or evaluator in lower case for the training operator
+    and mpi-operator; the name of a JobSet's replicatedJob, of a Volcano task and of a Ray worker group; head and
+    submitter for Ray's others. A TrainJob has those of its JobSet."""
     count: Setting
     """How many pods, an int; value None where the manifest does not say."""
     template: Spot
     """The pod template (the field that holds `metadata` and `spec`)."""
     hostnames: tuple[str, ...]
-    """Host name of each pod by index, as the controller sets it; empty where pods get random names."""
+    """Host name of each pod by index, as the controller sets it; empty where pods get random names. Where a template
+    makes several Jobs of several pods, those of the first Job come first."""
     subdomain: Setting | None
     """The pods' subdomain, which a headless Service must carry as its name."""
     labels: Mapping[str, str]
@@ -112,6 +119,8 @@ class PodSet:
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...]
     spec: Mapping[str, Any] = field(repr=False)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Annotations of the pods, those that the controller adds included, as far as all pods have them."""
 
     @property
     def host_network(self) -> bool:
@@ -134,20 +143,28 @@ class Workload:
     """The object that the job's controller reads (Job, PyTorchJob, MPIJob, TFJob ...)."""
     pod_sets: tuple[PodSet, ...]
     objects: tuple[Object, ...] = field(repr=False)
-    """Every object rendered beside it, itself included: Services, ConfigMaps, claims, policies."""
+    """Every object beside it that is known, itself included: Services, ConfigMaps, claims, policies. Those that are
+    rendered with it come first, then those of the cluster's platform, then those that its controller makes."""
     training_job: Object | None = None
     cluster: Object | None = None
     fabric: Object | None = None
+    platform: tuple[Object, ...] | None = field(default=None, repr=False)
+    """What the cluster holds before any job comes: runtimes, queues, quotas, namespaces, shared claims. None where
+    that is not known, and rules say nothing of what may be missing there."""
 
     def of_kind(self, kind: str) -> tuple[Object, ...]:
-        """Objects of a kind in the job's namespace."""
+        """Objects of a kind in the job's namespace, whether rendered, of the platform, or made by the controller."""
         return tuple(o for o in self.objects if o.kind == kind and o.namespace == self.object.namespace)
+
+    def of_cluster(self, kind: str) -> tuple[Object, ...]:
+        """Objects of a kind that has no namespaces: Namespace, ClusterQueue, ResourceFlavor, ClusterTrainingRuntime."""
+        return tuple(o for o in self.objects if o.kind == kind)
 
     @property
     def pods(self) -> int | None:
-        """All pods of the job, or None where a count is not known."""
+        """All pods of the job, or None where a count is not known, or nothing of its pods is."""
         counts = [pod_set.count.value for pod_set in self.pod_sets]
-        return None if None in counts else sum(counts)
+        return None if None in counts or not counts else sum(counts)
 
     @property
     def in_job_folder(self) -> bool:

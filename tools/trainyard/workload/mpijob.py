@@ -6,6 +6,8 @@ from typing import Any
 from trainyard.objects import Object
 from trainyard.workload import replicas
 from trainyard.workload.environment import Injected
+from trainyard.workload.indexed_job import names_of_job
+from trainyard.workload.made import MadeObject, made_object, part_of
 from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import PodSet, Setting, Word
 from trainyard.workload.plain import count, mapping, sequence, text
@@ -13,6 +15,7 @@ from trainyard.workload.pods import numbered, object_name, pod_set
 from trainyard.workload.replicas import JOB_NAME, JOB_ROLE, OPERATOR, REPLICA_INDEX, Replicas
 
 HOSTFILE = "/etc/mpi/hostfile"
+_ROOT_SSH = "/root/.ssh"
 _RESTART = {"launcher": "OnFailure", "worker": "Never"}
 
 
@@ -27,6 +30,24 @@ def services(job: Object, pod_sets: Sequence[PodSet]) -> tuple[MadeService, ...]
     name = object_name(job)
     pods = tuple((each.role, index) for each in pod_sets for index in range(len(each.hostnames)))
     return (MadeService(name, pods, publishes_unready=launcher_is_worker(job)),) if name else ()
+
+
+def made(job: Object, _: Sequence[Object]) -> tuple[MadeObject, ...]:
+    """The ConfigMap with the hostfile, and the Secret with the keys."""
+    name, workers = object_name(job), replicas.replicas(job, "mpiReplicaSpecs", ("Worker",), {"Worker": 0})
+    if not name:
+        return ()
+    hosts = [f"{name}-launcher"] if launcher_is_worker(job) else []
+    hosts += [host for part in workers for host in numbered(f"{name}-worker", part.count.value)]
+    implementation = text(mapping(job.data.get("spec")).get("mpiImplementation")) or "OpenMPI"
+    form = "{} slots={}\n" if implementation == "OpenMPI" else "{}:{}\n"
+    lines = "".join(form.format(f"{host}.{name}.{job.namespace}.svc", slots(job).value) for host in hosts)
+    found = []
+    for kind, suffix, data in (("ConfigMap", "config", {"hostfile": lines}), ("Secret", "ssh", {})):
+        metadata = {"name": f"{name}-{suffix}", "namespace": job.namespace}
+        whole = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": data}
+        found.append(made_object(part_of(whole, job.at("spec")), job))
+    return tuple(found)
 
 
 def launcher_is_worker(job: Object) -> bool:
@@ -47,8 +68,10 @@ def _pod_set(job: Object, objects: Sequence[Object], part: Replicas) -> PodSet:
     labels = {OPERATOR: "mpi-operator", JOB_ROLE: part.role}
     if name:
         labels[JOB_NAME] = name
-    if launches and launcher_is_worker(job):
-        labels[REPLICA_INDEX] = "0"
+    if launches:
+        labels |= names_of_job(f"{name}-launcher" if name else "")
+        if launcher_is_worker(job):
+            labels[REPLICA_INDEX] = "0"
     overrides: dict[str, Any] = {"restartPolicy": part.restart_policy(_RESTART[part.role])}
     template = mapping(part.template.get("spec"))
     if template.get("hostNetwork") is True:
@@ -57,6 +80,7 @@ def _pod_set(job: Object, objects: Sequence[Object], part: Replicas) -> PodSet:
         own = mapping(template.get("dnsConfig"))
         searches = [*sequence(own.get("searches")), f"{name}.{job.namespace}.svc.cluster.local"]
         overrides["dnsConfig"] = {**own, "searches": searches}
+    overrides |= _mounted(job, template, launches=launches)
     if launches:
         hostnames: tuple[str, ...] = (f"{name}-launcher",) if name else ()
     else:
@@ -75,6 +99,30 @@ def _pod_set(job: Object, objects: Sequence[Object], part: Replicas) -> PodSet:
         inject=lambda index, _: _environment(job, part) if index == 0 else (),
         default={} if launches else {0: (Word("/usr/sbin/sshd", sshd), Word("-De", sshd))},
     )
+
+
+def _mounted(job: Object, spec: Mapping[Any, Any], *, launches: bool) -> dict[str, Any]:
+    """Volumes with the keys, and the launcher's with the hostfile, mounted in the first container."""
+    name, path = object_name(job), text(mapping(job.data.get("spec")).get("sshAuthMountPath")) or _ROOT_SSH
+    if not name:
+        return {}
+    public = "ssh-publickey"
+    keys = [("ssh-privatekey", "id_rsa"), (public, "id_rsa.pub"), (public, "authorized_keys")]
+    secret: dict[str, Any] = {"secretName": f"{name}-ssh", "items": [{"key": key, "path": at} for key, at in keys]}
+    if path == _ROOT_SSH:
+        secret["defaultMode"] = 0o600
+    added = [({"name": "ssh-auth", "secret": secret}, path)]
+    if launches:
+        files = [("hostfile", 0o444), ("discover_hosts.sh", 0o555)]
+        items = [{"key": file, "path": file, "mode": mode} for file, mode in files]
+        added.append(({"name": "mpi-job-config", "configMap": {"name": f"{name}-config", "items": items}}, "/etc/mpi"))
+    found: dict[str, Any] = {"volumes": [*sequence(spec.get("volumes")), *(volume for volume, _ in added)]}
+    containers = sequence(spec.get("containers"))
+    if containers and isinstance(containers[0], dict):
+        mounts = [{"name": volume["name"], "mountPath": at} for volume, at in added]
+        first = {**containers[0], "volumeMounts": [*sequence(containers[0].get("volumeMounts")), *mounts]}
+        found["containers"] = [first, *containers[1:]]
+    return found
 
 
 def _environment(job: Object, part: Replicas) -> tuple[Injected, ...]:

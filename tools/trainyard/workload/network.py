@@ -78,12 +78,24 @@ def peers_reach(workload: Workload, ports: range = ALL_PORTS, protocol: str = "T
     if workload.pods == 1:
         return Answer(True)
     answers = []
-    for source in workload.pod_sets:
-        for target in workload.pod_sets:
+    peers = _peers(workload)
+    for source in peers:
+        for target in peers:
             alone = source is target and source.count.value == 1
             if not alone and source.count.value != 0 and target.count.value != 0:
                 answers.append(reaches(workload, source, target, ports, protocol))
     return _both(answers)
+
+
+def _peers(workload: Workload) -> tuple[PodSet, ...]:
+    """The pods that form one world: without those of a JobSet that only prepare or report, and Ray's submitter."""
+    if workload.object.kind in _MIXED:
+        ranks = tuple(each for each in workload.pod_sets if any(c.gpus or c.launch for c in each.containers))
+        return ranks or workload.pod_sets
+    return tuple(each for each in workload.pod_sets if each.role != "submitter" or workload.object.kind != "RayJob")
+
+
+_MIXED = ("JobSet", "TrainJob")
 
 
 def reaches(workload: Workload, source: PodSet, target: PodSet, ports: range, protocol: str = "TCP") -> Answer:

@@ -7,7 +7,7 @@ from trainyard.objects import Object, Spot
 from trainyard.workload.containers import container
 from trainyard.workload.environment import Injected, in_namespace
 from trainyard.workload.model import PodSet, Setting, Word
-from trainyard.workload.plain import entries, mapping, strings, text
+from trainyard.workload.plain import entries, mapping, sequence, strings, text
 
 MOST_HOSTNAMES = 20_000
 """Beyond so many pods their host names are not listed. The largest training runs have a tenth of it."""
@@ -39,23 +39,32 @@ def pod_set(
     pod_names: tuple[str, ...] = (),
     subdomain: Setting | None = None,
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
     inject: Inject | None = None,
     inject_init: Inject | None = None,
     default: Mapping[int, Sequence[Word]] | None = None,
+    added: Sequence[Mapping[str, Any]] = (),
+    added_init: Sequence[Mapping[str, Any]] = (),
 ) -> PodSet:
     """The pods made from the template at `spot`.
 
     `hostnames` and `subdomain` are what the controller sets; where it sets none, the template's own count. `pod_names`
-    are the pods' names where they are known. `labels` are those that the controller adds, `overrides` the fields of
-    the pod's spec that it sets, `default` the command line that it gives a container that has none, by index.
+    are the pods' names where they are known. `labels` and `annotations` are those that the controller adds, `overrides`
+    the fields of the pod's spec that it sets, `default` the command line that it gives a container that has none, by
+    index, and `added` and `added_init` the containers that it adds behind the template's own.
     """
     spec = dict(mapping(template.get("spec"))) | dict(overrides or {})
+    own, own_init = (len(sequence(spec.get(field))) for field in ("containers", "initContainers"))
+    for field, more in (("containers", added), ("initContainers", added_init)):
+        if more:
+            spec[field] = [*sequence(spec.get(field)), *more]
     metadata = mapping(template.get("metadata"))
     all_labels = strings(metadata.get("labels")) | dict(labels or {})
+    all_annotations = strings(metadata.get("annotations")) | dict(annotations or {})
     namespace = spot.object.namespace
     fields = {f"metadata.labels['{key}']": value for key, value in all_labels.items()}
-    fields |= {f"metadata.annotations['{key}']": value for key, value in strings(metadata.get("annotations")).items()}
+    fields |= {f"metadata.annotations['{key}']": value for key, value in all_annotations.items()}
     if namespace:
         fields["metadata.namespace"] = namespace
     if len(pod_names) == 1:
@@ -82,6 +91,8 @@ def pod_set(
                 fields=fields,
                 injected=inject(index, text(data.get("name"))) if inject else (),
                 default=(default or {}).get(index, ()),
+                by_controller=index >= own,
+                pod=spec,
             )
             for index, data in entries(spec.get("containers"))
         ),
@@ -92,8 +103,11 @@ def pod_set(
                 sources=sources,
                 fields=fields,
                 injected=inject_init(index, text(data.get("name"))) if inject_init else (),
+                by_controller=index >= own_init,
+                pod=spec,
             )
             for index, data in entries(spec.get("initContainers"))
         ),
         spec=spec,
+        annotations=all_annotations,
     )

@@ -39,9 +39,23 @@ def pod_sets(job: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
             ),
             overrides={"restartPolicy": part.restart_policy("OnFailure")},
             inject=lambda _, __, part=part: tuple(_environment(job, by_role, part)),  # type: ignore[misc]
+            added_init=(_waits_for_master(job),) if part.role == "worker" and "master" in by_role else (),
         )
         for part in parts
     )
+
+
+def _waits_for_master(job: Object) -> dict[str, Any]:
+    """The init container that workers get where there is a master, as the operator makes it unless told otherwise."""
+    tries = "err=1;for i in $(seq 100); do if nslookup"
+    wait = "then err=0 && break; fi;echo waiting for master; sleep 2; done; exit $err"
+    return {
+        "name": "init-pytorch",
+        "image": "alpine:3.10",
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"limits": {"cpu": "100m", "memory": "20Mi"}, "requests": {"cpu": "50m", "memory": "10Mi"}},
+        "command": ["sh", "-c", f"{tries} {object_name(job)}-master-0; {wait}"],
+    }
 
 
 def _environment(job: Object, by_role: Mapping[str, Replicas], part: Replicas) -> Iterator[Injected]:

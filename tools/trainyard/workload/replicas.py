@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.objects import Object, Spot
+from trainyard.workload.made_names import MadeName
 from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import PodSet, Setting
 from trainyard.workload.plain import count, entries, mapping, text
@@ -70,6 +71,12 @@ def pod_names(job: Object, role: str, number: Setting) -> tuple[str, ...]:
     """`{job}-{role}-{index}` for each pod, which is the name of the pod, of its host and of its Service."""
     name = object_name(job)
     return numbered(f"{name}-{role}", number.value) if name else ()
+
+
+def names(job: Object, pod_sets: Sequence[PodSet]) -> tuple[MadeName, ...]:
+    """The name of the last pod of each role, which is that of its host and of its Service: nobody checks it before."""
+    spot = job.at("metadata", "name")
+    return tuple(MadeName(f"the last {each.role} pod", each.hostnames[-1], spot) for each in pod_sets if each.hostnames)
 
 
 def labels(job: Object, controller: str, role: str, number: Setting, *, leads: bool) -> dict[str, str]:

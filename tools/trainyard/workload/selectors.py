@@ -7,7 +7,7 @@ from typing import Any
 from trainyard.workload.model import PodSet
 from trainyard.workload.plain import mapping, sequence, text
 
-_VARYING = frozenset(
+_OF_A_POD = frozenset(
     {
         "batch.kubernetes.io/controller-uid",
         "batch.kubernetes.io/job-completion-index",
@@ -16,6 +16,32 @@ _VARYING = frozenset(
         "training.kubeflow.org/replica-index",
     }
 )
+_JOBSET = "jobset.sigs.k8s.io/"
+_OF_A_KIND = {
+    f"{_JOBSET}replicatedjob-name": frozenset(
+        {"batch.kubernetes.io/job-name", "job-name"}
+        | {
+            f"{_JOBSET}{name}"
+            for name in (
+                "global-replicas",
+                "group-replicas",
+                "job-global-index",
+                "job-group-index",
+                "job-index",
+                "job-key",
+                "jobset-name",
+                "jobset-uid",
+                "priority",
+                "replicatedjob-replicas",
+                "restart-attempt",
+            )
+        }
+    ),
+    "ray.io/is-ray-node": frozenset({"ray.io/cluster", "ray.io/identifier"}),
+    "volcano.sh/task-spec": frozenset({"volcano.sh/task-index"}),
+}
+"""By a label that shows which controller makes the pods, labels that it gives them."""
+VARYING = _OF_A_POD.union(*_OF_A_KIND.values())
 """Labels that controllers give to pods, and whose value is another for each pod or not known before it exists."""
 
 
@@ -38,7 +64,8 @@ class Labels:
 
 def pod_labels(pod_set: PodSet) -> Labels:
     """Labels of the pods of a set."""
-    return Labels(pod_set.labels, _VARYING - pod_set.labels.keys())
+    varying = _OF_A_POD.union(*(keys for label, keys in _OF_A_KIND.items() if label in pod_set.labels))
+    return Labels(pod_set.labels, varying - pod_set.labels.keys())
 
 
 def selects(selector: Any, labels: Labels) -> bool | None:

@@ -1,5 +1,41 @@
-"""Rules on the settings of NCCL, Gloo and the network plugins: NCL001 and up."""
+"""Rules on the settings of NCCL, Gloo, the network plugins and the launchers: NCL001 and up."""
 
-from trainyard.rules.nccl import names, roles, transport, tuning, values
+from trainyard.rules.nccl import (
+    algorithms,
+    devices,
+    diagnostics,
+    efa,
+    fabric,
+    infiniband,
+    interfaces,
+    launchers,
+    meeting,
+    mpirun,
+    names,
+    node,
+    releases,
+    roles,
+    tcpx,
+    torch,
+    values,
+)
 
-__all__ = ["names", "roles", "transport", "tuning", "values"]
+__all__ = [
+    "algorithms",
+    "devices",
+    "diagnostics",
+    "efa",
+    "fabric",
+    "infiniband",
+    "interfaces",
+    "launchers",
+    "meeting",
+    "mpirun",
+    "names",
+    "node",
+    "releases",
+    "roles",
+    "tcpx",
+    "torch",
+    "values",
+]

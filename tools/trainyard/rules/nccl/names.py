@@ -13,6 +13,9 @@ from trainyard.workload.plain import entries
 
 _FAMILIES = ("TORCH_NCCL_", "OFI_NCCL_", "NCCL_", "PET_", "GLOO_")
 """Prefixes whose names the catalogue holds completely."""
+_PARTS = ("FI_", "UCX_", "OMPI_MCA_")
+"""Prefixes of which it holds the well-known names: there only an `S` or a `D` too many or too few, or two letters that
+changed places, are certainly a slip."""
 _LOCAL = frozenset(
     {"NCCL_PLUGIN_PATH", "NCCL_INIT_SCRIPT", "NCCL_HOME", "NCCL_TEST_PATH", "NCCL_ISOLATION_TESTS", "NCCL_EXIT"}
 )
@@ -129,8 +132,8 @@ def _named(found: Assignment) -> Spot:
     spot = found.spot
     if spot.path[-1:] == (found.name,):
         return Spot(spot.object, spot.path, spot.label, at_key=True)
-    is_item = spot.path[-1:] == ("value",) and spot.path[-3:-2] == ("env",)
-    return Spot(spot.object, spot.path[:-1], spot.label) if is_item else spot
+    is_value = spot.path[-1:] == ("value",) and spot.path[-3:-2] == ("env",)
+    return Spot(spot.object, spot.path[:-1], spot.label) if is_value else spot
 
 
 def _meant(name: str) -> Variable | None:
@@ -138,7 +141,15 @@ def _meant(name: str) -> Variable | None:
     facts = variable(name)
     if name in _LOCAL or (facts is not None and facts.status != "phantom"):
         return None
+    if name.startswith(_PARTS):
+        close = nearest(name, _PARTS, 1)
+        return close if close is not None and _is_slip(name, close.name) else None
     return nearest(name, _FAMILIES, 2 if len(name) >= 14 else 1)
+
+
+def _is_slip(name: str, meant: str) -> bool:
+    shorter, longer = sorted((name, meant), key=len)
+    return sorted(name) == sorted(meant) or longer.upper() in (f"{shorter}S".upper(), f"{shorter}D".upper())
 
 
 def _standing(facts: Variable) -> str:

@@ -1,12 +1,18 @@
 """The communication variables of a workload, as its ranks would get them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from trainyard.catalogue import Variable, variable
 from trainyard.objects import Spot
-from trainyard.workload.model import Container, PodSet, Workload
+from trainyard.workload import environment as kubelet
+from trainyard.workload.command import command_line
+from trainyard.workload.model import Container, EnvVar, Launch, PodSet, Word, Workload
 from trainyard.workload.plain import entries, mapping
+
+_TRUE = frozenset({"1", "t", "true", "y", "yes", "on"})
+_SOURCING = frozenset({"source", "."})
+_TORCH_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +23,11 @@ class Assignment:
     value: str | None
     """None where the text is not known before the pod starts."""
     spot: Spot
+    """The value in `env`, the key of a ConfigMap, or the words of a command line."""
     pod_set: PodSet
     container: Container
+    passed_on: bool = False
+    """Whether mpirun gives it to every rank."""
 
     @property
     def facts(self) -> Variable | None:
@@ -30,18 +39,65 @@ class Assignment:
         """The value where it is a whole number in plain decimals."""
         return int(self.value) if self.value is not None and self.value.lstrip("-").isdecimal() else None
 
+    @property
+    def is_on(self) -> bool:
+        """Whether a switch is on: a number other than zero, or one of the words for true."""
+        return self.integer not in (None, 0) or (self.value or "").lower() in _TRUE
+
+    @property
+    def is_off(self) -> bool:
+        """Whether a switch is off by a zero or a word for false."""
+        return self.integer == 0 or (self.value or "").lower() in ("f", "false", "n", "no", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The variables of one container's processes: `env`, `envFrom`, what its script exports, what mpirun passes on."""
+
+    pod_set: PodSet
+    container: Container
+    variables: Mapping[str, Assignment]
+    complete: bool
+    """False where more variables may be set than manifests show: an `envFrom` that is not rendered, a sourced file."""
+
+    def get(self, *names: str) -> Assignment | None:
+        """The first of the variables that is set."""
+        return next((self.variables[name] for name in names if name in self.variables), None)
+
+    def lacks(self, *names: str) -> bool:
+        """Whether certainly none of the variables is set."""
+        return self.complete and not any(name in self.variables for name in names)
+
+
+def environments(workload: Workload) -> tuple[Environment, ...]:
+    """The environment of each container, init containers aside. Variables that a controller sets are left out: nobody
+    wrote them."""
+    for known_workload, found in _recent:
+        if known_workload is workload:
+            return found
+    exports = {
+        found.name: found for pod_set, container in _containers(workload) for found in _passed(pod_set, container)
+    }
+    made = tuple(_environment(workload, pod_set, container, exports) for pod_set, container in _containers(workload))
+    _recent.insert(0, (workload, made))
+    del _recent[_KEPT:]
+    return made
+
 
 def assignments(workload: Workload, *names: str) -> Iterator[Assignment]:
-    """Each variable of each container, and each `-x NAME=value` that mpirun exports; all names where none is given.
+    """Each variable of each environment; all names where none is given.
 
-    A place that several containers read, such as a ConfigMap, counts once. Variables that a controller sets are left
-    out: nobody wrote them.
+    A place that several containers read, such as a ConfigMap, counts once.
     """
-    seen: set[Spot] = set()
-    for found in _all(workload):
-        if found.spot not in seen and (not names or found.name in names):
-            seen.add(found.spot)
-            yield found
+    seen: set[tuple[Spot, str]] = set()
+    for each in environments(workload):
+        chosen: Iterable[Assignment] = each.variables.values()
+        if names:
+            chosen = (each.variables[name] for name in names if name in each.variables)
+        for found in chosen:
+            if (found.spot, found.name) not in seen:
+                seen.add((found.spot, found.name))
+                yield found
 
 
 def known(value: str | None) -> str | None:
@@ -56,21 +112,68 @@ def env_is_known(workload: Workload, container: Container) -> bool:
     return all(mapping(source.get("configMapRef")).get("name") in rendered for source in sources)
 
 
-def _all(workload: Workload) -> Iterator[Assignment]:
+def runs_torch(workload: Workload, container: Container) -> bool:
+    """Whether the ranks are certainly PyTorch's."""
+    return launched_by(container, *_TORCH_LAUNCHERS) is not None or workload.object.kind == "PyTorchJob"
+
+
+def launched_by(container: Container, *launchers: str) -> Launch | None:
+    """The launch line, where it is that of one of these launchers."""
+    launch = container.launch
+    return launch if launch is not None and launch.launcher in launchers else None
+
+
+_KEPT = 8
+_recent: list[tuple[Workload, tuple[Environment, ...]]] = []
+"""The environments that were put together last: sixty rules ask for the same ones, one after another."""
+
+
+def _containers(workload: Workload) -> Iterator[tuple[PodSet, Container]]:
     for pod_set in workload.pod_sets:
         for container in pod_set.containers:
-            for var in container.env.values():
-                if var.origin != "controller":
-                    yield Assignment(var.name, known(var.value), var.spot, pod_set, container)
-            yield from _exported(pod_set, container)
+            yield pod_set, container
 
 
-def _exported(pod_set: PodSet, container: Container) -> Iterator[Assignment]:
-    """mpirun's `-x NAME=value`, as two words or, as recipes also write it, as one."""
-    after_flag = False
+def _environment(
+    workload: Workload, pod_set: PodSet, container: Container, exports: Mapping[str, Assignment]
+) -> Environment:
+    own = {name: var for name, var in container.env.items() if var.origin != "controller"}
+    complete = env_is_known(workload, container)
+    own |= _scripted(container, complete)
+    variables = {name: Assignment(name, known(var.value), var.spot, pod_set, container) for name, var in own.items()}
+    sources = any(word.text in _SOURCING for word in container.words)
+    return Environment(pod_set, container, {**variables, **exports}, complete and not sources)
+
+
+def _scripted(container: Container, complete: bool) -> dict[str, EnvVar]:
+    """What the script in the container's command line assigns for the programs that it starts."""
+    start = kubelet.Environment(container.env, complete)
+    found: dict[str, EnvVar] = {}
+    for command in command_line(container.data, container.spot, start):
+        found |= {name: var for name, var in command.env.items() if container.env.get(name) is not var}
+    return found
+
+
+def _passed(pod_set: PodSet, container: Container) -> Iterator[Assignment]:
+    """What mpirun passes to ranks: `-x NAME=value`, as two words or, as recipes also write it, as one; and each
+    `--mca name value` under its other name, OMPI_MCA_name."""
+    if launched_by(container, "mpirun") is None:
+        return
+    before = ["", ""]
     for word in container.words:
-        text = word.text if after_flag else word.text.removeprefix("-x ").strip() if word.text[:3] == "-x " else ""
-        after_flag = word.text == "-x"
+        if before[1] in ("--mca", "-mca"):
+            before = [before[1], word.text]
+            continue
+        if before[0] in ("--mca", "-mca"):
+            yield _assignment(f"OMPI_MCA_{before[1]}", word.text, word, pod_set, container)
+        text = (
+            word.text if before[1] == "-x" else word.text.removeprefix("-x ").strip() if word.text[:3] == "-x " else ""
+        )
         name, equals, value = text.partition("=")
         if equals:
-            yield Assignment(name, known(value) if word.known else None, word.spot, pod_set, container)
+            yield _assignment(name, value, word, pod_set, container)
+        before = [before[1], word.text]
+
+
+def _assignment(name: str, value: str, word: Word, pod_set: PodSet, container: Container) -> Assignment:
+    return Assignment(name, known(value) if word.known else None, word.spot, pod_set, container, passed_on=True)

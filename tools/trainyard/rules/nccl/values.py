@@ -34,7 +34,7 @@ def word_for_number(workload: Workload) -> Iterator[Problem]:
     Good:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
-        data: {NCCL_P2P_DISABLE: "1"}
+        data: {NCCL_P2P_DISABLE: "0"}
     Near miss:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}

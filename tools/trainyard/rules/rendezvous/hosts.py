@@ -9,9 +9,18 @@ from trainyard.rules.counts import number
 from trainyard.rules.meetings import Meeting, meetings
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
+from trainyard.workload.adapters import made_services
+from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import PodSet, Setting, Workload
 from trainyard.workload.plain import mapping
-from trainyard.workload.services import Means, headless, selects_pods, service_named, services_for, subdomain_service
+from trainyard.workload.services import (
+    Means,
+    headless,
+    selects_pods,
+    service_named,
+    services_for,
+    subdomain_service,
+)
 
 
 @rule("RDV003", "rendezvous-host-unknown", Severity.ERROR, needs=Workload)
@@ -94,9 +103,22 @@ def _why_unknown(workload: Workload, meeting: Meeting) -> str | None:
         selected = [pod_set for pod_set in workload.pod_sets if selects_pods(means.service, pod_set)]
         count = sum(pod_set.count.value or 0 for pod_set in selected)
         return f"it is a Service of all {count} pods" if count > 1 else None
+    if means.means is Means.SERVICE and means.service is None:
+        count = next((len(made.pods) for made in made_services(workload) if made.name == meeting.host.value), 0)
+        return f"it is the controller's Service of all {count} pods" if count > 1 else None
     if means.means is Means.ELSEWHERE:
         return _other_job(workload, meeting)
     return _no_such_name(workload, meeting) if means.means is Means.NOTHING else None
+
+
+def _is_met_at(workload: Workload, made: MadeService) -> bool:
+    """Whether ranks meet at a pod whose name only this Service of the controller gives."""
+    return any(
+        meeting.means.means is Means.POD
+        and meeting.means.service is None
+        and (meeting.means.role, meeting.means.index) in made.pods
+        for meeting in meetings(workload)
+    )
 
 
 def _has_service(workload: Workload, meeting: Meeting) -> bool:
@@ -152,9 +174,10 @@ def headless_service_missing(workload: Workload) -> Iterator[Problem]:
 
     Source: https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pods
     """
+    made = {service.name for service in made_services(workload)}
     for pod_set in workload.pod_sets:
         subdomain, pods = pod_set.subdomain, pod_set.count.value
-        if subdomain is None or subdomain.implied or pods is None or pods < 2:
+        if subdomain is None or subdomain.implied or subdomain.value in made or pods is None or pods < 2:
             continue
         service = subdomain_service(workload, pod_set)
         if service is None:
@@ -232,6 +255,13 @@ def unready_peers_hidden(workload: Workload) -> Iterator[Problem]:
     for meeting in meetings(workload):
         if meeting.means.means is Means.POD and meeting.means.service is not None:
             needed.setdefault(meeting.means.service.index, (meeting.means.service, meeting))
+    for made in made_services(workload):
+        if not made.publishes_unready and made.spot is not None and _is_met_at(workload, made):
+            yield Problem(
+                f"the controller's Service {made.name} hides pods that are not ready, but ranks meet before they are",
+                made.spot.saying("must be true"),
+                help="set publishNotReadyAddresses: true, or leave it out",
+            )
     for service, meeting in needed.values():
         if mapping(service.data.get("spec")).get("publishNotReadyAddresses") is True:
             continue

@@ -115,7 +115,7 @@ def job_not_indexed(workload: Workload) -> Iterator[Problem]:
 
     Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode
     """
-    if workload.object.kind != "Job":
+    if (workload.object.group, workload.object.kind) != ("batch", "Job"):
         return
     for start in starts(workload):
         job, spec = workload.object.at("spec"), mapping(workload.object.data.get("spec"))

@@ -276,6 +276,8 @@ def reserved_env_set(workload: Workload) -> Iterator[Problem]:
         for name, spot in _own_variables(start.container):
             final = start.container.env.get(name)
             by_controller = final is not None and final.origin == "controller"
+            if by_controller and workload.object.kind == "TrainJob":
+                continue  # Trainer refuses these (NCL063)
             if by_controller or (set_by and name in _SET_BY_TORCHRUN and not _refers_to(start.container, name)):
                 found.append((name, spot))
                 set_by = set_by or f"the {workload.object.kind} controller"

@@ -1,0 +1,97 @@
+"""Where a variable comes from: containers, scripts, mpirun's words, files."""
+
+from tests.rules.judging import judge, judge_good_job_with
+from tests.rules.nccl.jobs import MPI
+
+SCRIPT = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: sft, namespace: research}
+spec:
+  completionMode: Indexed
+  completions: 4
+  parallelism: 4
+  template:
+    spec:
+      subdomain: sft
+      containers:
+      - name: trainer
+        image: registry.example.com/train:1
+        command:
+        - bash
+        - -c
+        - |
+          %s
+          NCCL_NSOCKS_PERTHREAD=8 torchrun --nnodes=4 --nproc-per-node=8 --rdzv-endpoint=sft-0.sft:29400 train.py
+        env: [{name: NCCL_SOCKET_NTHREADS, value: '4'}]
+        resources: {limits: {nvidia.com/gpu: 8}}
+"""
+IN_SCRIPT = "Job/sft spec.template.spec.containers[0].command[2]"
+
+
+def test_a_variable_that_mpirun_exports() -> None:
+    found = judge("NCL007", MPI % ("-x, NCCL_DEBUG=INFO", ""))
+    assert found == [
+        "warning: NCCL_DEBUG is INFO: each of 16 ranks prints its topology at each start"
+        " @ MPIJob/bench spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command[6]"
+    ]
+
+
+def test_an_exported_variable_whose_words_were_written_as_one() -> None:
+    assert len(judge("NCL007", MPI % ("-x NCCL_DEBUG=INFO", ""))) == 1
+
+
+def test_subsystems_are_judged_by_the_level_that_mpirun_exports() -> None:
+    assert judge("NCL008", MPI % ("-x, NCCL_DEBUG=INFO, -x, NCCL_DEBUG_SUBSYS=NET", "")) == []
+    assert len(judge("NCL008", MPI % ("-x, NCCL_DEBUG_SUBSYS=NET", ""))) == 1
+
+
+def test_the_level_may_come_from_a_config_map_that_is_not_rendered() -> None:
+    job = """
+    kind: Job
+    spec: {template: {spec: {containers: [{name: trainer,
+      envFrom: [{configMapRef: {name: site-nccl}}], env: [{name: NCCL_DEBUG_SUBSYS, value: NET}]}]}}}
+    """
+    assert judge_good_job_with("NCL008", job) == []
+
+
+def test_init_containers_can_list_a_variable_twice_too() -> None:
+    job = """
+    kind: Job
+    spec: {template: {spec: {initContainers: [{name: fetch, image: registry.example.com/fetch,
+      env: [{name: A, value: '1'}, {name: B, value: '1'}, {name: A, value: '1'}]}]}}}
+    """
+    assert judge_good_job_with("NCL015", job) == [
+        "error: A is listed twice in container fetch @ Job/llama-sft spec.template.spec.initContainers[0].env[A]"
+    ]
+
+
+def test_what_a_script_exports_counts() -> None:
+    assert judge("NCL001", SCRIPT % "export NCCL_P2P_DISABLE=yes GLOO_SOCKET_IFNAME=eth0") == [
+        f'error: NCCL_P2P_DISABLE is a whole number, and "yes" is read as 0 by NCCL @ {IN_SCRIPT}'
+    ]
+
+
+def test_what_a_script_keeps_to_itself_does_not_count() -> None:
+    assert judge("NCL001", SCRIPT % "NCCL_P2P_DISABLE=yes") == []
+
+
+def test_what_stands_before_a_program_counts_and_wins_over_env() -> None:
+    assert judge("NCL043", SCRIPT % "export NCCL_SOCKET_NTHREADS=16") == [
+        f"warning: NCCL_SOCKET_NTHREADS 16 x NCCL_NSOCKS_PERTHREAD 8 = 128, and NCCL takes 64 at most @ {IN_SCRIPT}"
+    ]
+    assert judge("NCL043", SCRIPT % "true") == []
+
+
+def test_a_sourced_file_may_set_what_seems_to_be_missing() -> None:
+    host = SCRIPT.replace("subdomain: sft", "subdomain: sft\n      hostNetwork: true")
+    assert len(judge("NCL023", host % "export NCCL_SOCKET_IFNAME=ens5")) == 1
+    assert judge("NCL023", host % "export NCCL_SOCKET_IFNAME=ens5; source /etc/gloo.sh") == []
+
+
+def test_mca_words_are_variables_of_open_mpi() -> None:
+    assert judge("NCL060", MPI % ("--mca, btl_tcp_if_exclude, docker0", "")) == [
+        "warning: OMPI_MCA_btl_tcp_if_exclude is docker0, which brings loopback back"
+        " @ MPIJob/bench spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command[7]"
+    ]
+    assert judge("NCL060", MPI % ("-mca, btl, ^openib, -mca, pml, ob1", "")) == []

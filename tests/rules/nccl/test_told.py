@@ -1,0 +1,12 @@
+"""All that the NCL rules say about jobs with several faults."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.rules.telling import check_told, manifests
+
+
+@pytest.mark.parametrize("file", manifests("nccl"), ids=lambda file: file.stem)
+def test_what_the_rules_tell(file: Path) -> None:
+    check_told(file, "nccl")

@@ -1,0 +1,265 @@
+"""How many processes mpirun starts, and on how many GPUs."""
+
+from collections.abc import Iterator
+
+from trainyard.finding import Severity
+from trainyard.rules.counts import gpu_limit, whole
+from trainyard.rules.registry import Problem, rule
+from trainyard.workload import mpijob
+from trainyard.workload.model import Setting, Workload
+
+
+@rule("MPI002", "process-count-mismatch", Severity.ERROR, needs=Workload)
+def process_count_mismatch(workload: Workload) -> Iterator[Problem]:
+    """mpirun is asked for more processes than the workers have slots.
+
+    The operator writes a host file with slotsPerWorker slots for each worker. Open MPI refuses to start more processes
+    than there are slots. Fewer leave GPUs idle, which rule idle-gpus says.
+
+    Bad:
+
+        # whole
+        apiVersion: kubeflow.org/v2beta1
+        kind: MPIJob
+        metadata:
+          name: allreduce
+        spec:
+          slotsPerWorker: 8
+          mpiReplicaSpecs:
+            Launcher:
+              template:
+                spec:
+                  containers:
+                  - name: launcher
+                    command: [mpirun, -np, "32", python, train.py]
+            Worker:
+              replicas: 2
+              template:
+                spec:
+                  containers:
+                  - name: worker
+                    resources:
+                      limits:
+                        nvidia.com/gpu: 8
+
+    Good:
+
+        # whole
+        apiVersion: kubeflow.org/v2beta1
+        kind: MPIJob
+        metadata:
+          name: allreduce
+        spec:
+          slotsPerWorker: 8
+          mpiReplicaSpecs:
+            Launcher:
+              template:
+                spec:
+                  containers:
+                  - name: launcher
+                    command: [mpirun, -np, "16", python, train.py]
+            Worker:
+              replicas: 2
+              template:
+                spec:
+                  containers:
+                  - name: worker
+                    resources:
+                      limits:
+                        nvidia.com/gpu: 8
+
+    Near miss:
+
+        # whole
+        apiVersion: kubeflow.org/v2beta1
+        kind: MPIJob
+        metadata:
+          name: allreduce
+        spec:
+          slotsPerWorker: 8
+          runLauncherAsWorker: true
+          mpiReplicaSpecs:
+            Launcher:
+              template:
+                spec:
+                  containers:
+                  - name: launcher
+                    command: [mpirun, -np, "16", python, train.py]
+                    resources:
+                      limits:
+                        nvidia.com/gpu: 8
+            Worker:
+              replicas: 1
+              template:
+                spec:
+                  containers:
+                  - name: worker
+                    resources:
+                      limits:
+                        nvidia.com/gpu: 8
+
+    Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/
+    """
+    asked, slots, workers = _processes(workload), slots_per_worker(workload), _pods(workload, "worker")
+    if asked is None or slots is None or workers is None:
+        return
+    with_launcher = mpijob.launcher_is_worker(workload.object)
+    hosts = workers.value + with_launcher
+    if asked.value <= slots.value * hosts:
+        return
+    launcher = f" (workers {workers.value} + launcher 1)" if with_launcher else ""
+    yield Problem(
+        f"{_program(workload)} starts {asked.value} processes, "
+        f"but slots {slots.value} x hosts {hosts}{launcher} = {slots.value * hosts}",
+        asked.spot.saying("more processes than slots"),
+        (slots.spot.saying(f"slots of one worker: {slots.value}"), workers.spot.saying(f"workers: {workers.value}")),
+        _enough_slots(workload, asked.value, slots.value, hosts),
+    )
+
+
+def _enough_slots(workload: Workload, asked: int, slots: int, hosts: int) -> str:
+    gpus = max((pod_set.containers[0].gpus for pod_set in workload.pod_sets if pod_set.containers), default=0)
+    if slots < gpus and asked <= gpus * hosts:
+        return f"set slotsPerWorker to {gpus}, the GPUs of a worker"
+    return f"start {slots * hosts} processes, or add workers"
+
+
+@rule("MPI003", "slots-mismatch", Severity.ERROR, needs=Workload)
+def slots_mismatch(workload: Workload) -> Iterator[Problem]:
+    """A worker has more slots than GPUs.
+
+    Each slot takes a process and each process takes the GPU of its local rank. The ranks past the last GPU stop with
+    "invalid device ordinal", or share a GPU and hang in NCCL.
+
+    Bad:
+
+        # whole
+        apiVersion: kubeflow.org/v2beta1
+        kind: MPIJob
+        metadata:
+          name: allreduce
+        spec:
+          slotsPerWorker: 8
+          mpiReplicaSpecs:
+            Launcher:
+              template:
+                spec:
+                  containers:
+                  - name: launcher
+                    command: [mpirun, python, train.py]
+            Worker:
+              replicas: 2
+              template:
+                spec:
+                  containers:
+                  - name: worker
+                    resources:
+                      limits:
+                        nvidia.com/gpu: 4
+
+    Good:
+
+        # whole
+        apiVersion: kubeflow.org/v2beta1
+        kind: MPIJob
+        metadata:
+          name: allreduce
+        spec:
+          slotsPerWorker: 4
+          mpiReplicaSpecs:
+            Launcher:
+              template:
+                spec:
+                  containers:
+                  - name: launcher
+                    command: [mpirun, python, train.py]
+            Worker:
+              replicas: 2
+              template:
+                spec:
+                  containers:
+                  - name: worker
+                    resources:
+                      limits:
+                        nvidia.com/gpu: 4
+
+    Near miss:
+
+        # whole
+        apiVersion: kubeflow.org/v2beta1
+        kind: MPIJob
+        metadata:
+          name: allreduce
+        spec:
+          slotsPerWorker: 8
+          mpiReplicaSpecs:
+            Launcher:
+              template:
+                spec:
+                  containers:
+                  - name: launcher
+                    command: [mpirun, python, train_on_cpu.py]
+            Worker:
+              replicas: 2
+              template:
+                spec:
+                  containers:
+                  - name: worker
+                    resources:
+                      limits:
+                        cpu: "8"
+
+    Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/
+    """
+    slots = slots_per_worker(workload)
+    for pod_set in workload.pod_sets:
+        container = pod_set.main()
+        limit = None if container is None or pod_set.role != "worker" else gpu_limit(container)
+        if container is None or slots is None or limit is None or slots.value <= container.gpus:
+            continue
+        yield Problem(
+            f"{slots.value} slots a worker, but a worker has {container.gpus} GPUs",
+            slots.spot.saying("one process for each slot"),
+            (limit.spot.saying("GPUs of one worker"),),
+            f"set slotsPerWorker to {container.gpus}",
+        )
+
+
+def slots_per_worker(workload: Workload) -> Setting | None:
+    """An MPIJob's slots for each worker; None for other kinds, and where they are no number."""
+    slots = mpijob.slots(workload.object) if workload.object.kind == "MPIJob" else None
+    return None if slots is None or slots.value is None else slots
+
+
+def _processes(workload: Workload) -> Setting | None:
+    for pod_set in workload.pod_sets:
+        container = pod_set.main()
+        option = container.launch.option("np") if container is not None and container.launch is not None else None
+        if option is not None and pod_set.role == "launcher" and (asked := whole(option.value)) is not None:
+            return Setting(asked, option.spot)
+    return None
+
+
+def _program(workload: Workload) -> str:
+    main = next((pod_set.main() for pod_set in workload.pod_sets if pod_set.role == "launcher"), None)
+    return main.launch.launcher if main is not None and main.launch is not None else "mpirun"
+
+
+def _pods(workload: Workload, role: str) -> Setting | None:
+    return next((p.count for p in workload.pod_sets if p.role == role and p.count.value is not None), None)
+
+
+def mpi_ranks_per_worker(workload: Workload) -> tuple[Setting, str] | None:
+    """How many ranks an MPIJob starts in each worker, and the arithmetic; None where that is not known.
+
+    That many are started only where the slots allow it, which MPI002 says.
+    """
+    slots, workers, asked = slots_per_worker(workload), _pods(workload, "worker"), _processes(workload)
+    if slots is None or workers is None or not workers.value:
+        return None
+    if asked is None:
+        return slots, f"{slots.value} slots"
+    if asked.value >= slots.value * workers.value:
+        return None
+    ranks = asked.value // workers.value
+    return Setting(ranks, asked.spot), f"{asked.value} processes / {workers.value} workers = {ranks}"

@@ -1,0 +1,184 @@
+"""How ranks find each other, and who else could: ids, ports, files beside the environment, CPU threads."""
+
+from collections.abc import Iterator
+
+from trainyard.finding import Severity
+from trainyard.quantity import quantity
+from trainyard.rules.nccl.settings import Environment, assignments, environments, runs_torch
+from trainyard.rules.once import once
+from trainyard.rules.registry import Problem, rule
+from trainyard.rules.starts import ranks_per_pod
+from trainyard.rules.volumes import mounts
+from trainyard.workload.model import Workload
+from trainyard.workload.plain import strings
+
+
+@rule("NCL070", "communicator-id-fixed", Severity.WARNING, needs=Workload)
+@once
+def communicator_id_fixed(workload: Workload) -> Iterator[Problem]:
+    """NCCL_COMM_ID fixes the address at which communicators meet.
+
+    PyTorch hands the address out through its store. A fixed one passes the store by: every communicator of the job,
+    and every other job with the same manifest on that node, meets there.
+
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_COMM_ID: "10.0.0.1:50000"}
+    Good:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_SOCKET_IFNAME: eth0}
+    Near miss:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_COMM_ID: "10.0.0.1:50000"}
+        ---
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, command: [mpirun], args: [-np, "8", train]}]}}}
+
+    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-comm-id
+    """
+    for found in assignments(workload, "NCCL_COMM_ID"):
+        if found.value and runs_torch(workload, found.container):
+            yield Problem(
+                f"NCCL_COMM_ID is {found.value}, so all communicators meet at one address, past PyTorch's store",
+                found.spot,
+                help="remove it",
+            )
+
+
+@rule("NCL071", "status-port-on-the-node", Severity.INFO, needs=Workload)
+@once
+def status_port_on_the_node(workload: Workload) -> Iterator[Problem]:
+    """NCCL_RAS_ADDR fixes a port on the node's network.
+
+    Two jobs on a node then want the same port, and the status service of the second does not start.
+
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_RAS_ADDR: "localhost:28028"}
+        ---
+        kind: Job
+        spec: {template: {spec: {hostNetwork: true}}}
+    Good:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_RAS_ENABLE: "0", GLOO_SOCKET_IFNAME: eth0}
+        ---
+        kind: Job
+        spec: {template: {spec: {hostNetwork: true}}}
+    Near miss:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_RAS_ADDR: "localhost:28028"}
+
+    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ras-addr
+    """
+    for found in assignments(workload, "NCCL_RAS_ADDR"):
+        if found.value and found.pod_set.host_network:
+            yield Problem(
+                f"NCCL_RAS_ADDR is {found.value} on the node's network, where another job may have the port",
+                found.spot,
+                help="give each job a port of its own, or leave the node's network",
+            )
+
+
+@rule("NCL072", "settings-file-overruled", Severity.INFO, needs=Workload)
+@once
+def settings_file_overruled(workload: Workload) -> Iterator[Problem]:
+    """A variable is set both in the environment and in the file that NCCL_CONF_FILE names.
+
+    The environment wins. Whoever edits the file wonders why nothing changes.
+
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_CONF_FILE: /etc/nccl/nccl.conf, NCCL_IB_TIMEOUT: "22"}
+        ---
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: nccl-conf, namespace: research}
+        data: {nccl.conf: "NCCL_IB_TIMEOUT=20"}
+        ---
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers: [{name: trainer, volumeMounts: [{name: conf, mountPath: /etc/nccl}]}]
+              volumes: [{name: conf, configMap: {name: nccl-conf}}]
+    Good:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_IB_TIMEOUT: "22"}
+    Near miss:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_CONF_FILE: /etc/nccl/nccl.conf}
+
+    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+    """
+    for each in environments(workload):
+        for line in _settings_file(workload, each).splitlines():
+            name, equals, value = (part.strip() for part in line.partition("="))
+            found = each.get(name) if equals and not line.lstrip().startswith("#") else None
+            if found is not None and found.value is not None and found.value != value:
+                yield Problem(
+                    f"{name} is {found.value}, and {value} in the file of NCCL_CONF_FILE, which it overrules",
+                    found.spot,
+                    help="keep it in one of the two places",
+                )
+
+
+@rule("NCL073", "more-threads-than-cpus", Severity.INFO, needs=Workload)
+@once
+def more_threads_than_cpus(workload: Workload) -> Iterator[Problem]:
+    """Ranks times OMP_NUM_THREADS are more than the container's CPUs.
+
+    The threads take CPU time from each other, and the kernel throttles the container: data loading and launches
+    stall.
+
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {OMP_NUM_THREADS: "16"}
+    Good:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {OMP_NUM_THREADS: "8"}
+    Near miss:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {OMP_NUM_THREADS: "11"}
+
+    Source: https://docs.pytorch.org/docs/stable/elastic/run.html
+    """
+    for each in environments(workload):
+        found, cpus = each.get("OMP_NUM_THREADS"), each.container.limits.get("cpu")
+        ranks = None if each.container.launch is None else ranks_per_pod(each.container.launch)
+        limit = None if cpus is None else quantity(cpus.value)
+        if found is None or not found.integer or ranks is None or cpus is None or limit is None:
+            continue
+        if found.integer * ranks.value > limit:
+            yield Problem(
+                f"{ranks.value} ranks x OMP_NUM_THREADS {found.value} = {ranks.value * found.integer} threads,"
+                f" but the container has {cpus.value} CPUs",
+                found.spot,
+                related=(cpus.spot,),
+                help=f"set it to {max(int(limit) // max(ranks.value, 1), 1)} or less",
+            )
+
+
+def _settings_file(workload: Workload, each: Environment) -> str:
+    """The text of the file that NCCL_CONF_FILE names, where a ConfigMap holds it."""
+    path = each.get("NCCL_CONF_FILE")
+    if path is None or not path.value:
+        return ""
+    for mount in mounts(each.pod_set):
+        if mount.container is each.container and mount.volume.source == "configMap":
+            for item in workload.of_kind("ConfigMap"):
+                for key, content in strings(item.data.get("data")).items():
+                    if item.name == mount.volume.data.get("name") and str(mount.path / key) == path.value:
+                        return content
+    return ""

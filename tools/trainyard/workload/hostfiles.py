@@ -1,0 +1,80 @@
+"""The hosts that mpirun, horovodrun and deepspeed are given, in words or in a hostfile that a ConfigMap holds."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from trainyard.objects import Object, Spot
+from trainyard.workload.model import Container, PodSet, Workload
+from trainyard.workload.plain import entries, mapping, sequence, text
+
+_LISTED = {"mpirun": "host", "horovodrun": "hosts"}
+_ITEM = re.compile(r"(?P<host>[A-Za-z0-9.-]{1,253})(?::(?P<slots>[0-9]{1,6}))?\Z")
+_SLOTS = re.compile(r"(?:^|\s)slots[ \t]*=[ \t]*(?P<slots>[0-9]{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedHost:
+    """One host of a launcher's list."""
+
+    host: str
+    slots: int | None
+    """Ranks that it takes; None where the list does not say."""
+    spot: Spot
+    """The option, or the file's key in its ConfigMap."""
+
+
+def listed_hosts(workload: Workload, pod_set: PodSet, container: Container) -> tuple[ListedHost, ...]:
+    """The hosts of a launcher, as far as manifests and controllers show them; empty where nothing is known of them."""
+    launch = container.launch
+    if launch is None:
+        return ()
+    listed = launch.option(_LISTED.get(launch.launcher, ""))
+    if listed is not None:
+        return tuple(_in_words(listed.value, listed.spot)) if isinstance(listed.value, str) else ()
+    if launch.launcher not in (*_LISTED, "deepspeed"):
+        return ()
+    named = launch.option("hostfile")
+    variable = container.env.get("OMPI_MCA_orte_default_hostfile") if launch.launcher == "mpirun" else None
+    path = named.value if named is not None else variable.value if variable is not None else None
+    found = _file(workload, pod_set, container, path) if isinstance(path, str) else None
+    return () if found is None else tuple(_in_file(*found))
+
+
+def _in_words(words: str, spot: Spot) -> Iterator[ListedHost]:
+    for item in words.split(","):
+        if match := _ITEM.match(item.strip()):
+            yield ListedHost(match["host"], int(match["slots"]) if match["slots"] else None, spot)
+
+
+def _in_file(content: str, spot: Spot) -> Iterator[ListedHost]:
+    for line in content.splitlines():
+        host, _, rest = line.partition("#")[0].strip().partition(" ")
+        if match := _ITEM.match(host):
+            found = _SLOTS.search(rest) or match
+            yield ListedHost(match["host"], int(found["slots"]) if found["slots"] else None, spot)
+
+
+def _file(workload: Workload, pod_set: PodSet, container: Container, path: str) -> tuple[str, Spot] | None:
+    """The content of a file that a ConfigMap holds, and the key that holds it."""
+    wanted = PurePosixPath(path)
+    maps = {item.name: item for item in workload.of_kind("ConfigMap")}
+    for _, mount in entries(container.data.get("volumeMounts")):
+        at = PurePosixPath(text(mount.get("mountPath")))
+        below = text(mount.get("subPath"))
+        if wanted != at and (below or at not in wanted.parents):
+            continue
+        name = below or wanted.relative_to(at).as_posix()
+        for _, volume in entries(pod_set.spec.get("volumes")):
+            source = mapping(volume.get("configMap"))
+            found = maps.get(text(source.get("name")))
+            if volume.get("name") == mount.get("name") and found is not None:
+                return _content(found, name, sequence(source.get("items")))
+    return None
+
+
+def _content(found: Object, name: str, items: list[object]) -> tuple[str, Spot] | None:
+    keys = {text(item.get("path")): text(item.get("key")) for _, item in entries(items)} if items else {name: name}
+    content = mapping(found.data.get("data")).get(keys.get(name, ""))
+    return (content, found.at("data", keys[name])) if isinstance(content, str) else None
