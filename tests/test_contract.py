@@ -15,9 +15,10 @@ CHECKED_ONLY = {
     "learningRateScaling.rule",
     "learningRateScaling.baseLearningRate",
     "learningRateScaling.baseBatch",
+    "ncclVersion",
 }
 """Fields of a TrainingJob that the linter reads and no object gets."""
-CHECKED_FACTS = {"transport", "nodes", "node.gpu", "storage.datasetClaims"}
+CHECKED_FACTS = {"transport", "nodes", "node.gpu", "storage.datasetClaims", "ncclVersion"}
 """Facts of fabrics and clusters that the linter and people read and no object gets."""
 
 

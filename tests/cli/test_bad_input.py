@@ -55,7 +55,7 @@ CASES: dict[str, tuple[Callable[[Repository], object], str]] = {
     "no kustomization.yaml": (remove(KUSTOMIZATION), f"{LLAMA}: is not a job folder: kustomization.yaml is missing"),
     "broken YAML": (
         replace(f"{LLAMA}/job.yaml", "  nodes: 4", "  nodes: [4"),
-        f"{LLAMA}/job.yaml:12:14: a list in [ ] lacks a comma or its closing bracket",
+        f"{LLAMA}/job.yaml:11:14: a list in [ ] lacks a comma or its closing bracket",
     ),
     "missing base": (
         replace(KUSTOMIZATION, "base/torchrun", "base/torchrunn"),
@@ -67,7 +67,7 @@ CASES: dict[str, tuple[Callable[[Repository], object], str]] = {
     ),
     "duplicate key": (
         replace(f"{LLAMA}/job.yaml", "  nodes: 4\n", "  nodes: 4\n  nodes: 8\n"),
-        f'{LLAMA}/job.yaml:12:3: key "nodes" stands twice in one map; the first stands on line 11',
+        f'{LLAMA}/job.yaml:11:3: key "nodes" stands twice in one map; the first stands on line 10',
     ),
     "50 MB": (
         write(f"{LLAMA}/job.yaml", b"#" * 50_000_000),

@@ -111,13 +111,15 @@ COSCHEDULER = "scheduler-plugins-scheduler"
 
 
 def _scheduler(plane: Plane) -> Json:
+    backoff = {"kind": "CoschedulingArgs", "apiVersion": "kubescheduler.config.k8s.io/v1", "podGroupBackoffSeconds": 4}
+    arguments = {"name": "Coscheduling", "args": backoff}
     plugins = {"multiPoint": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"kubeconfig": str(plane.folder / "admin.kubeconfig")},
-        "profiles": [{"schedulerName": COSCHEDULER, "plugins": plugins}],
+        "profiles": [{"schedulerName": COSCHEDULER, "plugins": plugins, "pluginConfig": [arguments]}],
     }
 
 
@@ -161,7 +163,8 @@ CONTROLLERS: Mapping[str, Controller] = {
     "ray-operator": Controller(kinds=(("ray.io/v1", "RayCluster"), ("ray.io/v1", "RayJob")), flags=_health_flag),
     "coscheduling": Controller(
         kinds=(("scheduling.x-k8s.io/v1alpha1", "PodGroup"), ("scheduling.x-k8s.io/v1alpha1", "ElasticQuota")),
-        flags=lambda _: ["--secure-port=0"],
+        # A gang that let go of its places is tried again when nothing in the cluster changes either.
+        flags=lambda _: ["--secure-port=0", "--pod-max-in-unschedulable-pods-duration=2s"],
         settings_of_plane=_scheduler,
         ready="Starting Kubernetes Scheduler",
     ),

@@ -13,7 +13,7 @@ from tests.controlplane.harness import HOME, Ground, ground_for, unit_of, worklo
 from trainyard.controlplane import Refused
 from trainyard.controlplane.client import User
 from trainyard.unit import Unit
-from trainyard.verify import ARGO_CD
+from trainyard.verify import gitops
 from trainyard.verify.pods import pod_of
 from trainyard.workload.model import Workload
 
@@ -35,7 +35,7 @@ class Place:
     def user(self, who: str) -> User:
         """Somebody of access.yaml."""
         return {
-            "argo-cd": ARGO_CD,
+            "gitops": gitops(TEAM),
             "team": User("ada@example.com", (TEAM, "system:authenticated")),
             "job": User.service_account(TEAM, self.workload.object.name),
             "default": User.service_account(TEAM, "default"),
@@ -53,8 +53,24 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         yield Place(ground, unit, workload_of(unit))
 
 
-def test_every_cluster_is_asked() -> None:
-    assert sorted(JOBS) == sorted(path.name for path in (HOME / "clusters").iterdir())
+def test_every_cluster_gives_the_same_rights() -> None:
+    """Those that no job lands on are not started: what they give is what those give that are."""
+    clusters = sorted(path.name for path in (HOME / "clusters").iterdir())
+    rights = {name: rights_of(name) for name in clusters}
+
+    assert rights.keys() > JOBS.keys()
+    assert {name for name in clusters if rights[name] != rights[next(iter(JOBS))]} == set()
+
+
+def rights_of(cluster: str) -> list[tuple[str, dict[str, Any]]]:
+    """Roles and their bindings in the team's namespace."""
+    platform = unit_of(f"clusters/{cluster}/platform").objects
+    kinds = ("Role", "RoleBinding")
+    return sorted(
+        (f"{item.kind} {item.name}", {key: item.data.get(key) for key in ("rules", "roleRef", "subjects")})
+        for item in platform
+        if item.kind in kinds and item.namespace == TEAM
+    )
 
 
 @pytest.mark.parametrize("who", TABLE["allowed"])
@@ -86,12 +102,12 @@ def test_nobody_may_do_anything_elsewhere(place: Place, who: str, namespace: str
 
 
 def test_what_is_allowed_is_what_a_job_folder_needs(place: Place) -> None:
-    """Argo CD may create every kind that the job renders to, and the table lists no kind that it does not."""
+    """Every kind that the job renders to may be created. That no other may is tests/gitops/test_rights.py."""
     kinds = {item.kind.lower() for item in place.unit.objects}
 
-    allowed = {resource.partition(".")[0] for resource in TABLE["allowed"]["argo-cd"]}
+    allowed = {resource.partition(".")[0] for resource in TABLE["allowed"]["gitops"]}
 
-    assert {kind.replace("policy", "policie") + "s" for kind in kinds} == allowed
+    assert {kind.replace("policy", "policie") + "s" for kind in kinds} <= allowed
 
 
 def test_the_pods_of_a_job_get_no_token(place: Place) -> None:

@@ -12,7 +12,7 @@ from trainyard.controlplane import Refused
 from trainyard.controlplane.client import STRATEGIC, Client
 from trainyard.objects import Object
 from trainyard.unit import Unit
-from trainyard.verify import ARGO_CD
+from trainyard.verify import gitops
 
 pytestmark = pytest.mark.controlplane
 
@@ -86,7 +86,7 @@ def run(ground: Ground, unit: Unit, request: pytest.FixtureRequest) -> Iterator[
     data["metadata"]["name"] = request.node.name.replace("_", "-").removeprefix("test-")[:50].rstrip("-")
     data["spec"] |= {"completions": 2, "parallelism": 2}
     made = Run(ground, data)
-    ground.client.acting_as(ARGO_CD).apply(data)
+    ground.client.acting_as(gitops("research")).apply(data)
     made.wait("two running pods", lambda: len(made.active()) == 2)
     yield made
     try:
@@ -207,7 +207,7 @@ def test_the_same_manifest_again_changes_nothing(run: Run) -> None:
 
 
 def test_deletion_ends_every_pod(run: Run) -> None:
-    run.client.acting_as(ARGO_CD).delete(run.data)
+    run.client.acting_as(gitops("research")).delete(run.data)
 
     run.wait("end of the pods", lambda: not run.pods())
     with pytest.raises(Refused) as gone:
@@ -219,7 +219,7 @@ def test_its_claim_outlives_it_and_argo_cd_may_not_delete_it(run: Run, unit: Uni
     (claim,) = (item for item in unit.objects if item.kind == "PersistentVolumeClaim")
 
     with pytest.raises(Refused, match="cannot delete resource"):
-        run.client.acting_as(ARGO_CD).delete(claim.data)
+        run.client.acting_as(gitops("research")).delete(claim.data)
 
     annotations = run.client.get(claim.data)["metadata"]["annotations"]
     assert annotations["argocd.argoproj.io/sync-options"] == "Prune=false,Delete=false"

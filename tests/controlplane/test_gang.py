@@ -182,7 +182,7 @@ def pod_group(name: str) -> Json:
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
         "metadata": {"namespace": NAMESPACE, "name": name},
-        "spec": {"minMember": PODS, "scheduleTimeoutSeconds": 10},
+        "spec": {"minMember": PODS, "scheduleTimeoutSeconds": 3},
     }
 
 

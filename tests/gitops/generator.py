@@ -2,8 +2,8 @@
 
 Its own packages cannot be built from its module: they need gitops-engine, which lies in the same repository and is not
 in the module. This is what they do, in the order in which they do it: `git ls-files` with the pattern, each file's
-content as parameters with `path` laid over them, the selector on the flattened parameters, the template. It
-is no selector of labels: a value may be any text (applicationset/utils/selector.go).
+content as parameters with `path` laid over them, the selector on the flattened parameters, the template.
+The selector is none of labels: a value may be any text (applicationset/utils/selector.go).
 Source: argo-cd v3.5.7, applicationset/generators/git.go and generator_spec_processor.go, util/git/client.go.
 """
 

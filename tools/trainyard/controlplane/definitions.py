@@ -5,12 +5,16 @@ import re
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from trainyard.controlplane.client import Client, Refused
 
 DEFINITIONS = Path(__file__).parents[3] / ".tools" / "definitions"
 """Where tools/bootstrap.py puts the definitions of custom resources, a file a group, version and kind."""
 
+SCHEMAS = Path(__file__).parents[3] / "schemas"
+_BY_HAND = "by hand: "
+"""How the `$comment` of a schema begins that was written here, because no module holds its kind's definition."""
 _CONFLICT = 409
 _GROUP_VERSION = re.compile(r"[a-z0-9.-]+/[a-z0-9]+\Z")
 _KIND = re.compile(r"[A-Za-z0-9]+\Z")
@@ -19,18 +23,48 @@ _KIND = re.compile(r"[A-Za-z0-9]+\Z")
 def load_definitions(admin: Client, kinds: Iterable[tuple[str, str]]) -> None:
     """Teach the server the custom resources among `kinds`, pairs of apiVersion and kind.
 
-    A kind that no definition is kept for stays unknown, and so does one whose name another definition holds already:
-    the training operator's MPIJob and the MPI operator's are two definitions of one name. Fault where the server does
-    not serve a kind in time.
+    A kind whose schema was written by hand is taught as a name of the cluster's scope alone: what it may hold is that
+    schema's to judge. A kind that no definition is kept for stays unknown, and so does one whose name another
+    definition holds already: the training operator's MPIJob and the MPI operator's are two definitions of one name.
+    Fault where the server does not serve a kind in time.
     """
     for api_version, kind in sorted(set(kinds)):
-        file = DEFINITIONS / f"{api_version.replace('/', '_')}_{kind}.json"
-        if not _GROUP_VERSION.match(api_version) or not _KIND.match(kind) or not file.is_file():
+        if not _GROUP_VERSION.match(api_version) or not _KIND.match(kind):
+            continue
+        definition = _kept(api_version, kind) or _open(api_version, kind)
+        if definition is None:
             continue
         try:
-            admin.create(json.loads(file.read_text()))
+            admin.create(definition)
         except Refused as refused:
             if refused.code != _CONFLICT:
                 raise
             continue
         admin.until(f"{kind} of {api_version}", partial(admin.serves, api_version, kind))
+
+
+def _kept(api_version: str, kind: str) -> Any:
+    file = DEFINITIONS / f"{api_version.replace('/', '_')}_{kind}.json"
+    return json.loads(file.read_text()) if file.is_file() else None
+
+
+def _open(api_version: str, kind: str) -> Any:
+    """A definition that lets everything through, for a kind whose schema was written by hand."""
+    group, _, version = api_version.partition("/")
+    file = SCHEMAS / group / f"{kind.lower()}_{version}.json"
+    if not file.is_file() or not json.loads(file.read_text()).get("$comment", "").startswith(_BY_HAND):
+        return None
+    singular = kind.lower()
+    plural = f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": {"kind": kind, "plural": plural, "singular": singular},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}],
+        },
+    }

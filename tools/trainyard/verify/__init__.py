@@ -26,8 +26,8 @@ from trainyard.verify.answers import POD_SECURITY, problems, warned
 if TYPE_CHECKING:
     from trainyard.controlplane import Plane
 
-ARGO_CD = User.service_account("argocd", "argocd-application-controller")
-"""Who applies jobs, and whom clusters/<name>/platform lets do so."""
+TEAM_ACCOUNT = "gitops"
+"""The ServiceAccount of a team's namespace as which Argo CD and Flux apply its jobs; base/team makes it."""
 ANYWHERE = ""
 """The cluster of what names none: a server without platform objects."""
 _CLUSTER_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z")
@@ -61,10 +61,21 @@ class _Made:
         return Judgement(self.target, tuple(self.findings), tuple(suppressions), complete=False)
 
     @property
+    def account(self) -> User | None:
+        """Whom the target is applied as; None where no object of it has a namespace."""
+        names = [item.namespace for item in self.unit.objects if item.namespace] if self.unit is not None else []
+        return gitops(names[0]) if names else None
+
+    @property
     def cluster(self) -> str:
         """The cluster that a job lands on."""
         fact = self.unit.fact("Cluster") if self.unit is not None else None
         return fact.name if fact is not None and _CLUSTER_NAME.match(fact.name) else ANYWHERE
+
+
+def gitops(namespace: str) -> User:
+    """Whom a team's jobs are applied as."""
+    return User.service_account(namespace, TEAM_ACCOUNT)
 
 
 def verify(
@@ -73,22 +84,24 @@ def verify(
     sources: Sources,
     *,
     client: Client | None = None,
-    as_user: User | None = ARGO_CD,
+    as_user: User | None = None,
+    as_team: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
     """What the API server refuses or warns of, and input that cannot be judged.
 
     Without a client, a control plane of its own is started for each cluster that a job lands on, and gets what is in
-    clusters/<name>/platform. With one, that server is asked as `as_user` and nothing on it changes.
+    clusters/<name>/platform, where jobs are applied as their team's account. With one, that server is asked as
+    `as_user`, or `as_team` as each team's account, and nothing on it changes.
     """
     say = progress or (lambda _: None)
     made = _rendered(root, found.targets, sources)
     try:
         if client is not None:
-            asked = client.acting_as(as_user) if as_user is not None else client
             for each in made:
+                user = each.account if as_team else as_user
                 say(f"asking {client.server} about {each.target.name}")
-                _dry_run(asked, each)
+                _dry_run(client.acting_as(user) if user is not None else client, each)
         else:
             for cluster in sorted({each.cluster for each in made if each.unit is not None}):
                 made += _on_own_server(root, cluster, [each for each in made if each.cluster == cluster], sources, say)
@@ -120,12 +133,13 @@ def _on_own_server(root: Path, cluster: str, jobs: list[_Made], sources: Sources
             _make_namespaces(admin, jobs)
         for job in jobs if platform else ():
             job.land_on(platform[0])
-        asked = admin.acting_as(ARGO_CD) if platform else admin
-        stack.callback(asked.close)
         for job in jobs:
             if job.unit is None:
                 continue
             say(f"asking the API server about {job.target.name}")
+            account = job.account if platform else None
+            asked = admin.acting_as(account) if account is not None else admin
+            stack.callback(asked.close)
             _dry_run(asked, job)
             if any(finding.rule == REJECTS.id for finding in job.findings):
                 continue

@@ -68,8 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "--as",
         dest="as_user",
         metavar="USER",
-        default="system:serviceaccount:argocd:argocd-application-controller",
-        help="with --context, whom to ask as (default: Argo CD's controller); empty for yourself",
+        help="with --context, whom to ask as (default: the ServiceAccount gitops of each team); empty for yourself",
     )
     parser.add_argument("--format", default="text", metavar="FORMAT", help="text, json, sarif, junit or github")
     parser.add_argument("--fail-on", choices=["error", "warning"], default="error", help="least severity that fails")
@@ -99,10 +98,12 @@ def _verify(options: argparse.Namespace) -> int:
     if options.context is not None:
         from trainyard.controlplane.kubeconfig import client_of
 
-        client, user = client_of(options.context), _user(options.as_user)
+        client, user = client_of(options.context), _user(options.as_user or "")
     else:
         build()
-    outcome = verify(root, found, sources, client=client, as_user=user, progress=_live())
+    outcome = verify(
+        root, found, sources, client=client, as_user=user, as_team=options.as_user is None, progress=_live()
+    )
     report = Report(
         findings=outcome.findings,
         units=outcome.units,
