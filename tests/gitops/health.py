@@ -51,7 +51,7 @@ def flux_says(items: Sequence[Json]) -> list[Json]:
 
 
 def asked(requests: Sequence[Json]) -> list[Json]:
-    """The answers of the engines. They are built by `python3 tools/bootstrap.py health`."""
+    """The answers of the engines. They are built by `python3 tools/bootstrap.py judges`."""
     sent = "\n".join(json.dumps(request) for request in requests)
     done = subprocess.run([PROGRAM], input=sent, capture_output=True, text=True, check=True)
     answers: list[Any] = [json.loads(line) for line in done.stdout.splitlines()]

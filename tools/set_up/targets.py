@@ -14,7 +14,7 @@ from set_up.control_plane import control_plane, definitions
 from set_up.controllers import controllers
 from set_up.part import Part, ensure, is_fresh, locked
 
-TARGETS = ("lint", "test", "controlplane", "controllers", "old-kustomize", "uv")
+TARGETS = ("lint", "test", "controlplane", "controllers", "judges", "old-kustomize", "uv")
 OLDEST_UV = (0, 5, 0)
 UV_SETTINGS = {"UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
 GO_SETTINGS = {
@@ -26,6 +26,9 @@ GO_SETTINGS = {
 }
 GO_UNSET = ("GOARCH", "GOOS", "GOROOT")
 KUSTOMIZE = "sigs.k8s.io/kustomize/kustomize/v5"
+PROMTOOL = "github.com/prometheus/prometheus/cmd/promtool"
+WITHOUT_CLOUDS = "remove_all_sd"
+"""The build tag that leaves out the discovery of targets in clouds, which no test asks for."""
 PINNED_PROGRAMS = {
     "kustomize": (KUSTOMIZE, KUSTOMIZE, "version"),
     "kubeconform": ("github.com/yannh/kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", "-v"),
@@ -69,6 +72,8 @@ class SetUp:
                 return self._programs(), self._environment("lint"), control, known
             case "controllers":
                 return self._programs(), controllers(self.home, self.progress, self._go, self._build_one, self._run)
+            case "judges":
+                return self._health(), self._promtool()
             case "old-kustomize":
                 return (self._old_programs(),)
             case _:
@@ -136,9 +141,35 @@ class SetUp:
         pins = (module / name for module in modules for name in ("go.mod", "go.sum"))
         return Part("old", (*pins, *self._own_sources()), tuple(module.name for module in modules), make)
 
-    def _build(self, go: Path, module: Path, packages: Sequence[str], to: str | Path, linking: str = "") -> None:
+    def _health(self) -> Part:
+        """The engines by which Argo CD and Flux judge the health of objects."""
+        module = self.home / "tools/go/health"
+
+        def make(folder: Path) -> None:
+            go = self._go()
+            self.progress.step("building health with Go")
+            self._build(go, module, ["."], folder / "health")
+
+        inputs = (module / "go.mod", module / "go.sum", *sorted(module.glob("*.go")))
+        return Part("health", inputs, ("health",), make)
+
+    def _promtool(self) -> Part:
+        """promtool, and the parsers that the tests of rules, dashboards and the log agent ask."""
+        module = self.home / "tools/go/observability"
+
+        def make(folder: Path) -> None:
+            go = self._go()
+            self.progress.step("building promtool with Go")
+            self._build(go, module, [PROMTOOL, "./parse"], f"{folder}/", tags=WITHOUT_CLOUDS)
+
+        inputs = (module / "go.mod", module / "go.sum", *sorted((module / "parse").glob("*.go")))
+        return Part("promtool", inputs, ("promtool", "parse"), make)
+
+    def _build(
+        self, go: Path, module: Path, packages: Sequence[str], to: str | Path, linking: str = "", tags: str = ""
+    ) -> None:
         """Builds Go packages of a module: no C compiler, no flags of the user's, nothing that is not pinned."""
-        flags = ("-trimpath", "-buildvcs=false", f"-ldflags=-s -w {linking}".rstrip())
+        flags = ("-trimpath", "-buildvcs=false", f"-tags={tags}", f"-ldflags=-s -w {linking}".rstrip())
         self._run([go, "build", *flags, "-o", to, *packages], GO_SETTINGS, without=GO_UNSET, cwd=module)
 
     def _build_one(self, go: Path, module: Path, package: str, to: Path, linking: str) -> None:
