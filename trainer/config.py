@@ -71,7 +71,7 @@ class Metrics:
     """What can be seen of a run."""
 
     port: int = key(0, "TCP port of the Prometheus endpoint, one server a node; 0: none", low=0, high=65535)
-    tensorboard: str = key("", "folder for TensorBoard; empty: none")
+    tensorboard: bool = key(True, "write TensorBoard's event files beside the checkpoints")
     every_steps: int = key(10, "steps between two progress lines", "steps", low=1)
     exposed_every_steps: int = key(
         0, "steps between two measurements of exposed communication, each a profiled step; 0: none", "steps", low=0

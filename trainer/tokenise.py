@@ -6,7 +6,7 @@ tokenizer (a tokenizer.json of the tokenizers library) every byte is a token. Do
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +52,7 @@ def _encoder(tokenizer: str) -> tuple[Encode, int, int]:
 
 
 def _shards(stream: Iterator[int], tokens: int, dtype: str) -> Iterator[np.ndarray[tuple[int], np.dtype[np.uint32]]]:
-    while len(shard := np.fromiter((token for token, _ in zip(stream, range(tokens), strict=False)), dtype=dtype)):
+    while len(shard := np.fromiter(islice(stream, tokens), dtype=dtype)):
         yield shard
 
 

@@ -92,7 +92,7 @@ class Transformer(nn.Module):
         if self.positions is not None:
             x = x + self.positions(torch.arange(time, device=inputs.device))
         else:
-            rotation = rotations(self.shape, time, inputs.device, x.dtype)
+            rotation = rotations(self.shape, time, inputs.device)
         for layer in self.layers:
             x = layer(x, rotation)
         logits = self.head(self.norm(x)).float()
@@ -103,7 +103,7 @@ class Transformer(nn.Module):
         return 0.02 / math.sqrt(2 * self.shape.layers) if name.endswith("out.weight") else 0.02
 
 
-def rotations(shape: Decoder, time: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def rotations(shape: Decoder, time: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Cosine and sine of rotary positions, each [time, head] (Su et al. 2021; scaled as Llama 3.1 does)."""
     head = shape.width // shape.heads
     frequency = shape.rope_theta ** -(torch.arange(0, head, 2, device=device).float() / head)
@@ -113,10 +113,10 @@ def rotations(shape: Decoder, time: int, device: torch.device, dtype: torch.dtyp
         smooth = ((turns - low) / (high - low)).clamp(0, 1)
         frequency = frequency * (smooth + (1 - smooth) / factor)
     angle = torch.outer(torch.arange(time, device=device).float(), frequency).repeat(1, 2)
-    return angle.cos().to(dtype), angle.sin().to(dtype)
+    return angle.cos(), angle.sin()
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Turns the halves of each head against each other; x: [batch, heads, time, head]."""
     first, second = x.chunk(2, dim=-1)
-    return x * cosine + torch.cat((-second, first), dim=-1) * sine
+    return x * cosine.to(x.dtype) + torch.cat((-second, first), dim=-1) * sine.to(x.dtype)
