@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from trainer import manual, sources
-from trainer.errors import TrainerError
+from trainer.errors import Preempted, TrainerError
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,7 +26,9 @@ def main(arguments: Sequence[str]) -> int:
 
         run(config)
     except TrainerError as error:
-        sys.stderr.write(f"{'error: ' if error.code != 75 else ''}{error}\n")
+        rank = os.environ.get("RANK", "0")
+        if error.code != Preempted.code or rank == "0":
+            sys.stderr.write(f"{'stopped' if error.code == Preempted.code else 'error'}: rank {rank}: {error}\n")
         return error.code
     return 0
 

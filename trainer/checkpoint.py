@@ -186,7 +186,7 @@ def resume(engine: Engine, storage: Storage, ranks: Ranks, config: Config, say: 
 
     Raises ConfigError where the checkpoint is another model's, CheckpointError where it cannot be read after all.
     """
-    steps = _from_rank_0(storage.steps() if ranks.rank == 0 else [])
+    steps = from_rank_0(storage.steps() if ranks.rank == 0 else [])
     for step in steps:
         manifest, reason = _examined(storage, step, ranks)
         if manifest is None:
@@ -211,7 +211,7 @@ def _examined(storage: Storage, step: int, ranks: Ranks) -> tuple[Manifest | Non
             found = storage.manifest(step), ""
         except Damaged as error:
             found = None, str(error)
-    manifest, reason = _from_rank_0(found)
+    manifest, reason = from_rank_0(found)
     if manifest is None:
         return None, reason
     mine = ""
@@ -238,7 +238,8 @@ def _read(engine: Engine, folder: Path, manifest: Manifest) -> None:
     engine.set_numbers(dict(manifest.numbers))
 
 
-def _from_rank_0(value: T) -> T:
+def from_rank_0(value: T) -> T:
+    """What rank 0 has, on all ranks."""
     box = [value]
     dist.broadcast_object_list(box, src=0)
     return box[0]

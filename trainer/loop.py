@@ -38,7 +38,7 @@ def run(config: Config) -> Result:
     """
     ranks = launch.find()
     report = Report(ranks.rank == 0)
-    storage = Storage(Path(config.checkpoint.dir) / config.run, uuid.uuid4().hex[:8])
+    storage = Storage(Path(config.checkpoint.dir) / config.run)
     done = storage.done()
     if done is not None:
         report.say(f"{config.run} is done: {storage.root}")
@@ -88,6 +88,7 @@ class Training:
     ) -> None:
         self.config, self.ranks, self.device, self.share = config, ranks, device, share
         self.dataset, self.storage, self.stop, self.report, self.ends = dataset, storage, stop, report, ends
+        storage.attempt = checkpoint.from_rank_0(uuid.uuid4().hex[:8])
         if ranks.rank == 0:
             storage.prepare()
         self.engine = parallel.engine(config, shape, device, share)

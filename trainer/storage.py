@@ -48,8 +48,10 @@ class Manifest:
 class Storage:
     """The folder of one run."""
 
-    def __init__(self, root: Path, attempt: str) -> None:
-        self.root, self.attempt = root, attempt
+    def __init__(self, root: Path, attempt: str = "") -> None:
+        self.root = root
+        self.attempt = attempt
+        """Tells this start of the run from earlier ones, the same on all ranks."""
 
     def prepare(self) -> None:
         """Makes the folder, removes what dead writers left, and shows that it can be written. For one rank."""

@@ -85,7 +85,7 @@ class Zero:
             betas=(config.beta1, config.beta2),
         )
         self.engine, *_ = deepspeed.initialize(model=self.model, optimizer=optimizer, config=plan, dist_init_required=False)
-        self._make_moments(0)
+        self._make_moments()
 
     def pass_through(self, batch: MicroBatch, weight: Tensor, last: bool) -> Tensor:
         self.engine.set_gradient_accumulation_boundary(last)
@@ -122,7 +122,8 @@ class Zero:
                 yield f"{kind}.{name}", safe_get_full_optimizer_state(parameter, moment).view(self._shape(parameter))
 
     def restore(self, read: Callable[[State], None], updates: int) -> None:
-        self._make_moments(updates)
+        for moments in self.engine.optimizer.optimizer.state.values():
+            moments["step"].fill_(updates)
         mesh = init_device_mesh("cpu", (self.share.world,))
         state = {
             f"{kind}.{name}": shard_of(torch.zeros(self._shape(parameter)), mesh)
@@ -160,13 +161,13 @@ class Zero:
         else:
             safe_set_full_optimizer_state(parameter, value, moment)
 
-    def _make_moments(self, updates: int) -> None:
-        """AdamW's state, which it would make in its first step."""
+    def _make_moments(self) -> None:
+        """AdamW's state, which it would make in its first step, so that there is a place to restore it to."""
         wrapped = self.engine.optimizer
         flat = wrapped.fp32_partitioned_groups_flat if self.stage == 3 else wrapped.single_partition_of_fp32_groups
         for partition in flat:
             wrapped.optimizer.state[partition] = {
-                "step": torch.tensor(float(updates)),
+                "step": torch.tensor(0.0),
                 **{moment: torch.zeros_like(partition.data) for moment in MOMENTS.values()},
             }
         if self.stage < 3:
