@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
-from torch import Tensor
 
 from trainer import cache, index
 from trainer.config import Config
 from trainer.errors import DataError
 from trainer.order import Order, Samples, positions_of
 from trainer.presets import Decoder, Shape
-from trainer.transformer import IGNORED
+
+IGNORED = -100
+"""Target of a token that no loss is taken of."""
 
 AHEAD = 3
 """Steps that are prepared ahead."""
@@ -27,8 +28,8 @@ AHEAD = 3
 class MicroBatch:
     """One pass: inputs and targets as the model takes them; `valid` counts the targets that a loss is taken of."""
 
-    inputs: Tensor
-    targets: Tensor
+    inputs: NDArray[np.int64] | NDArray[np.float32]
+    targets: NDArray[np.int64]
     valid: int
 
 
@@ -70,7 +71,7 @@ class Tokens:
             inputs[row, : len(window) - 1], targets[row, : len(window) - 1] = window[:-1], window[1:]
         if self.padding is not None:
             targets[targets == self.padding] = IGNORED
-        return MicroBatch(torch.from_numpy(inputs), torch.from_numpy(targets), int((targets != IGNORED).sum()))
+        return MicroBatch(inputs, targets, int((targets != IGNORED).sum()))
 
 
 class Images:
@@ -85,10 +86,10 @@ class Images:
     def micro_batch(self, samples: Samples, positions: Samples) -> MicroBatch:
         """inputs: [samples, 3, size, size] from -1 to 1, targets: [samples]."""
         images = np.stack([self._image(int(s), int(p)) for s, p in zip(samples, positions, strict=True)])
-        labels = torch.tensor([self.files[int(sample)].label for sample in samples])
-        return MicroBatch(torch.from_numpy(images), labels, len(samples))
+        labels = np.array([self.files[int(sample)].label for sample in samples], dtype=np.int64)
+        return MicroBatch(images, labels, len(samples))
 
-    def _image(self, sample: int, position: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    def _image(self, sample: int, position: int) -> NDArray[np.float32]:
         path = self.folder / self.files[sample].name
         try:
             with Image.open(path) as image:

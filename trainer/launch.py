@@ -4,10 +4,6 @@ import os
 import socket
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from datetime import timedelta
-
-import torch
-import torch.distributed as dist
 
 from trainer.errors import ConfigError
 
@@ -52,33 +48,7 @@ def find(environment: Mapping[str, str] = os.environ) -> Ranks:
     return Ranks(0, 1, 0, 1, "alone")
 
 
-def device_of(ranks: Ranks, asked: str) -> torch.device:
-    """The device of a rank. Raises ConfigError where a GPU was asked for and this rank has none."""
-    count = torch.cuda.device_count() if asked != "cpu" else 0
-    if asked == "cpu" or (asked == "auto" and count == 0):
-        return torch.device("cpu")
-    if count == 0:
-        raise ConfigError("device=cuda, but no GPU is visible")
-    if ranks.local >= count and count > 1:
-        raise ConfigError(f"local rank {ranks.local} has no GPU: {count} are visible for {ranks.local_world} ranks of the node")
-    return torch.device("cuda", ranks.local % count)
-
-
-def join(
-    ranks: Ranks, device: torch.device, timeout_seconds: float, environment: MutableMapping[str, str] = os.environ
-) -> None:
-    """Joins the process group: NCCL between GPUs, and gloo between CPUs in any case, for control and checkpoints."""
-    _set_meeting_point(ranks, environment)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    bound = {"device_id": device} if device.type == "cuda" else {}
-    dist.init_process_group(
-        backend, rank=ranks.rank, world_size=ranks.world, timeout=timedelta(seconds=timeout_seconds), **bound
-    )
-
-
-def _set_meeting_point(ranks: Ranks, environment: MutableMapping[str, str]) -> None:
+def set_meeting_point(ranks: Ranks, environment: MutableMapping[str, str]) -> None:
     """MASTER_ADDR and MASTER_PORT where the launcher does not set them, and the ranks under torch's names."""
     environment.setdefault("RANK", str(ranks.rank))
     environment.setdefault("WORLD_SIZE", str(ranks.world))

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile
 
-from trainer import checkpoint, data, launch, model, parallel, schedule
+from trainer import checkpoint, data, group, launch, model, parallel, schedule
 from trainer.cadence import Cadence
 from trainer.checkpoint import IDLE, Saver
 from trainer.config import Config
@@ -47,13 +47,12 @@ def run(config: Config) -> Result:
     shape = preset(config.model)
     share = schedule.share(config, ranks)
     schedule.schedule(config, share.global_batch)
-    device = launch.device_of(ranks, config.device)
+    device = group.device_of(ranks, config.device)
     dataset = data.load(config, shape)
     with ExitStack() as ends:
         stop = Stop()
         ends.callback(stop.close)
-        launch.join(ranks, device, config.timeout_seconds)
-        ends.callback(dist.destroy_process_group)
+        ends.callback(group.join(ranks, device, config.timeout_seconds))
         training = Training(config, shape, ranks, device, share, dataset, storage, stop, report, ends)
         return training.run()
 
@@ -179,14 +178,15 @@ class Training:
         weight = (1.0 / valid.clamp(min=1.0)).float()
         total = torch.zeros((), device=self.device)
         for number, batch in enumerate(batches, start=1):
-            total += self.engine.pass_through(self._moved(batch), weight, number == len(batches))
+            total += self.engine.pass_through(*self._on_device(batch), weight, number == len(batches))
         return total, max(1.0, float(valid))
 
-    def _moved(self, batch: MicroBatch) -> MicroBatch:
+    def _on_device(self, batch: MicroBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        tensors = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
         if self.device.type == "cpu":
-            return batch
-        inputs, targets = (t.pin_memory().to(self.device, non_blocking=True) for t in (batch.inputs, batch.targets))
-        return MicroBatch(inputs, targets, batch.valid)
+            return tensors
+        inputs, targets = (tensor.pin_memory().to(self.device, non_blocking=True) for tensor in tensors)
+        return inputs, targets
 
     def _gather(self, loss_sum: torch.Tensor, number: int) -> list[Control]:
         """What all ranks tell, before the step is taken: the loss is known, and the weights are not touched yet."""
@@ -256,7 +256,7 @@ class Training:
             self._preempted(number)
         if not rows[0].due or last:
             return
-        if any(row.saving != IDLE for row in rows) and self.saver.status() != IDLE:
+        if self.saver.status() != IDLE:
             self.report.say(f"checkpoint: step {number} is left out: the one before is still being written")
             return
         self._begin()

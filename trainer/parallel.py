@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainer import model as models
 from trainer.config import Config
-from trainer.data import MicroBatch, Share
+from trainer.data import Share
 from trainer.optimizer import DTYPES, adamw, loss_scale, update
 from trainer.presets import Shape
 
@@ -30,7 +30,7 @@ class Engine(Protocol):
     parameters: int
     """Weights of the whole model."""
 
-    def pass_through(self, batch: MicroBatch, weight: Tensor, last: bool) -> Tensor:
+    def pass_through(self, inputs: Tensor, targets: Tensor, weight: Tensor, last: bool) -> Tensor:
         """Forward and backward of one pass; returns its summed loss.
 
         `weight` is what a summed loss counts in the gradient: one over the valid targets of all passes and ranks.
@@ -76,9 +76,9 @@ class Torch:
                 init_sync=False,
             )
 
-    def pass_through(self, batch: MicroBatch, weight: Tensor, last: bool) -> Tensor:
+    def pass_through(self, inputs: Tensor, targets: Tensor, weight: Tensor, last: bool) -> Tensor:
         with self._local_unless(last), self._precision():
-            loss: Tensor = self.runner(batch.inputs, batch.targets)
+            loss: Tensor = self.runner(inputs, targets)
             # ddp and fsdp take the mean of the ranks' gradients
             (loss * (weight * (self.share.world * self.scale.value))).backward()
         return loss.detach()

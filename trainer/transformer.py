@@ -6,10 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trainer.data import IGNORED
 from trainer.presets import Decoder
-
-IGNORED = -100
-"""Target of a token that no loss is taken of."""
 
 
 def norm(shape: Decoder) -> nn.Module:

@@ -15,7 +15,7 @@ from torch.optim import AdamW
 
 from trainer import model as models
 from trainer.config import Config
-from trainer.data import MicroBatch, Share
+from trainer.data import Share
 from trainer.errors import ConfigError, NonFiniteError
 from trainer.optimizer import groups
 from trainer.parallel import MOMENTS, State, shard_of
@@ -87,12 +87,11 @@ class Zero:
         self.engine, *_ = deepspeed.initialize(model=self.model, optimizer=optimizer, config=plan, dist_init_required=False)
         self._make_moments()
 
-    def pass_through(self, batch: MicroBatch, weight: Tensor, last: bool) -> Tensor:
+    def pass_through(self, inputs: Tensor, targets: Tensor, weight: Tensor, last: bool) -> Tensor:
         self.engine.set_gradient_accumulation_boundary(last)
-        inputs = batch.inputs
         if inputs.is_floating_point():
             inputs = inputs.to(next(self.model.parameters()).dtype)
-        loss: Tensor = self.engine(inputs, batch.targets)
+        loss: Tensor = self.engine(inputs, targets)
         # DeepSpeed divides by the passes, and takes the mean of the ranks' gradients
         self.engine.backward(loss * (weight * (self.share.world * self.share.accumulation)))
         return loss.detach()
