@@ -1,4 +1,4 @@
-"""python -m trainer.bench [--collectives NAME,...] [--min-bytes N] [--max-bytes N] [--repeat N] [--device auto|cpu|cuda]
+"""python -m trainer.bench [--collectives NAME,...] [--min-bytes N] [--max-bytes N] [--repeat N] [--out FILE]
 
 Measures what training rests on, with any launcher and backend: collectives over sizes, and per rank a matrix product
 and a memory copy. Rank 0 prints one JSON object; --out FILE writes it too.
@@ -31,7 +31,7 @@ FACTORS: dict[str, Callable[[int], float]] = {
     "all_gather": lambda n: (n - 1) / n,
     "reduce_scatter": lambda n: (n - 1) / n,
     "all_to_all": lambda n: (n - 1) / n,
-    "broadcast": lambda n: 1.0,
+    "broadcast": lambda _: 1.0,
 }
 """Bus over algorithm bandwidth at n ranks (nccl-tests, doc/PERFORMANCE.md)."""
 

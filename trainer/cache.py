@@ -1,4 +1,4 @@
-"""A dataset's copy on the node's own disk: filled by one rank of the node, checked by digest, published by one rename."""
+"""A dataset's copy on the node's own disk: filled by one rank, checked by digest, published by one rename."""
 
 import fcntl
 import os

@@ -6,13 +6,15 @@ import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import Tensor
-from torch.distributed.checkpoint import CheckpointException, FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.tensor import DTensor
 
 from trainer.config import Config
@@ -33,7 +35,7 @@ class Saver:
 
     def __init__(self, storage: Storage, ranks: Ranks, config: Config, say: Say) -> None:
         self.storage, self.ranks, self.config, self.say = storage, ranks, config, say
-        self.group = dist.new_group(backend="gloo")
+        self.group: Any = dist.new_group(backend="gloo")
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self.stage = Stage()
         self.writing: Future[None] | None = None
@@ -54,7 +56,7 @@ class Saver:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             writer = FileSystemWriter(part, thread_count=1, overwrite=True)
-            dcp.save(staged, storage_writer=writer, process_group=self.group)
+            save(staged, storage_writer=writer, process_group=self.group)
         names = [path.name for path in part.glob(f"__{self.ranks.rank}_*")]
         names += [".metadata"] if self.ranks.rank == 0 else []
         write_synced(part / self._digests(self.ranks.rank), {name: digest_of(part / name) for name in names})
@@ -77,7 +79,9 @@ class Saver:
         if self.ranks.rank == 0 and not self.late and time.monotonic() - self.started > limit:
             self.late = True
             self.failures += 1
-            self.say(f"checkpoint: storage is slow: step {self._step} is not written after {limit:g} s; training goes on")
+            self.say(
+                f"checkpoint: storage is slow: step {self._step} is not written after {limit:g} s; training goes on"
+            )
 
     @property
     def _step(self) -> int:
@@ -178,7 +182,9 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error) or type(error).__name__
-    return "No space left on device" if "file write failed" in text or "iostream error" in text else text.splitlines()[0]
+    return (
+        "No space left on device" if "file write failed" in text or "iostream error" in text else text.splitlines()[0]
+    )
 
 
 def resume(engine: Engine, storage: Storage, ranks: Ranks, config: Config, say: Say) -> Manifest | None:
@@ -227,7 +233,7 @@ def _examined(storage: Storage, step: int, ranks: Ranks) -> tuple[Manifest | Non
 
 def _read(engine: Engine, folder: Path, manifest: Manifest) -> None:
     def read(state: State) -> None:
-        dcp.load(state, storage_reader=FileSystemReader(folder))
+        load(state, storage_reader=FileSystemReader(folder))
 
     try:
         with warnings.catch_warnings():
@@ -245,6 +251,10 @@ def from_rank_0(value: T) -> T:
     return box[0]
 
 
-def manifest(config: Config, ranks: Ranks, step: int, samples: int, updates: int, numbers: Mapping[str, float]) -> Manifest:
+def manifest(
+    config: Config, ranks: Ranks, step: int, samples: int, updates: int, numbers: Mapping[str, float]
+) -> Manifest:
     """The manifest of a checkpoint that is to be written; its files are not known yet."""
-    return Manifest(step, samples, updates, config.model, config.seed, ranks.world, config.parallelism, dict(numbers), {})
+    return Manifest(
+        step, samples, updates, config.model, config.seed, ranks.world, config.parallelism, dict(numbers), {}
+    )

@@ -76,7 +76,9 @@ class Metrics:
     exposed_every_steps: int = key(
         0, "steps between two measurements of exposed communication, each a profiled step; 0: none", "steps", low=0
     )
-    peak_tflops: float = key(0.0, "peak of one device at this precision, for MFU; 0: known GPUs by name", "TFLOP/s", low=0)
+    peak_tflops: float = key(
+        0.0, "peak of one device at this precision, for MFU; 0: known GPUs by name", "TFLOP/s", low=0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,10 @@ class Config:
     )
     compile: bool = key(False, "compile each layer with torch.compile")
     grace_seconds: float = key(
-        30.0, "time between SIGTERM and SIGKILL; torchrun gives 30 unless --shutdown-timeout says otherwise", "seconds", low=0
+        30.0,
+        "time between SIGTERM and SIGKILL; torchrun gives 30 unless --shutdown-timeout says otherwise",
+        "seconds",
+        low=0,
     )
     timeout_seconds: float = key(
         1800.0, "longest time that a collective may take; a shorter one finds a dead peer sooner", "seconds", low=1

@@ -133,7 +133,9 @@ class Share:
         return self.micro * self.accumulation * self.world
 
 
-def steps(dataset: Dataset, seed: int, share: Share, position: int, end: int, workers: int) -> Iterator[list[MicroBatch]]:
+def steps(
+    dataset: Dataset, seed: int, share: Share, position: int, end: int, workers: int
+) -> Iterator[list[MicroBatch]]:
     """The passes of each step from `position` to before `end`, in samples; a step may span two epochs."""
     order = Order(len(dataset), seed)
 

@@ -31,7 +31,7 @@ class CheckpointError(TrainerError):
     code = 6
 
 
-class Preempted(TrainerError):  # noqa: N818  it ends the run, and is no error
+class Preempted(TrainerError):
     """The run was told to stop, saved, and ended: start it again and it goes on."""
 
     code = 75  # EX_TEMPFAIL of sysexits.h

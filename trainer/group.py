@@ -21,7 +21,9 @@ def device_of(ranks: Ranks, asked: str) -> torch.device:
     if count == 0:
         raise ConfigError("device=cuda, but no GPU is visible")
     if ranks.local >= count and count > 1:
-        raise ConfigError(f"local rank {ranks.local} has no GPU: {count} are visible for {ranks.local_world} ranks of the node")
+        raise ConfigError(
+            f"local rank {ranks.local} has no GPU: {count} are visible for {ranks.local_world} ranks of the node"
+        )
     return torch.device("cuda", ranks.local % count)
 
 
@@ -37,8 +39,11 @@ def join(
     set_meeting_point(ranks, environment)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    bound = {"device_id": device} if device.type == "cuda" else {}
     dist.init_process_group(
-        BACKENDS[device.type], rank=ranks.rank, world_size=ranks.world, timeout=timedelta(seconds=timeout_seconds), **bound
+        BACKENDS[device.type],
+        rank=ranks.rank,
+        world_size=ranks.world,
+        timeout=timedelta(seconds=timeout_seconds),
+        device_id=device if device.type == "cuda" else None,
     )
     return dist.destroy_process_group

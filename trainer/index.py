@@ -1,9 +1,9 @@
 """A dataset is a folder with index.json: what it holds, and size and digest of every file.
 
-    {"kind": "tokens", "dtype": "uint16", "vocabulary": 256, "padding": null,
-     "files": [{"name": "00000.bin", "bytes": 2000000, "sha256": "..."}]}
-    {"kind": "images", "classes": ["cat", "dog"],
-     "files": [{"name": "cat/1.png", "class": 0, "bytes": 1200, "sha256": "..."}]}
+{"kind": "tokens", "dtype": "uint16", "vocabulary": 256, "padding": null,
+ "files": [{"name": "00000.bin", "bytes": 2000000, "sha256": "..."}]}
+{"kind": "images", "classes": ["cat", "dog"],
+ "files": [{"name": "cat/1.png", "class": 0, "bytes": 1200, "sha256": "..."}]}
 """
 
 import hashlib
@@ -60,7 +60,9 @@ def read(address: str) -> Index:
     except FileNotFoundError:
         if "://" not in address and Path(address).is_dir():
             return of_images(Path(address), digests=False)
-        raise DataError(f"{address}: no {NAME} there; `python -m trainer.tokenise` makes one from a folder of text") from None
+        raise DataError(
+            f"{address}: no {NAME} there; `python -m trainer.tokenise` makes one from a folder of text"
+        ) from None
     except (OSError, ValueError, ImportError) as error:
         raise DataError(f"{address}: {error}") from error
     try:

@@ -32,18 +32,23 @@ def find(environment: Mapping[str, str] = os.environ) -> Ranks:
     as the container's command, and finds another, leaves PET_*, where a node is one rank.
     """
     if "OMPI_COMM_WORLD_SIZE" in environment:
-        names = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE")
-        return _checked(Ranks(*(_number(environment, name) for name in names), launcher="mpirun"))
+        parts = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+        rank, world, local, local_world = (_number(environment, f"OMPI_COMM_WORLD_{part}") for part in parts)
+        return _checked(Ranks(rank, world, local, local_world, "mpirun"))
     if "RANK" in environment and "WORLD_SIZE" in environment:
         elastic = "TORCHELASTIC_RUN_ID" in environment
-        local = {name: environment.get(name, default) for name, default in (("LOCAL_RANK", "0"), ("LOCAL_WORLD_SIZE", "1"))}
-        ranks = (_number(environment, "RANK"), _number(environment, "WORLD_SIZE"))
-        ranks += (_number(local, "LOCAL_RANK"), _number(local, "LOCAL_WORLD_SIZE"))
-        return _checked(Ranks(*ranks, launcher="torchrun" if elastic else "environment"))
+        local = {
+            name: environment.get(name, default) for name, default in (("LOCAL_RANK", "0"), ("LOCAL_WORLD_SIZE", "1"))
+        }
+        ranks = _number(environment, "RANK"), _number(environment, "WORLD_SIZE")
+        locals_ = _number(local, "LOCAL_RANK"), _number(local, "LOCAL_WORLD_SIZE")
+        return _checked(Ranks(*ranks, *locals_, "torchrun" if elastic else "environment"))
     if "PET_NODE_RANK" in environment and "PET_NNODES" in environment:
         per_node = environment.get("PET_NPROC_PER_NODE", "1")
         if per_node not in ("1", "auto", "gpu", "cpu"):
-            raise ConfigError(f"PET_NPROC_PER_NODE is {per_node}, and python starts one rank a pod: start torchrun instead")
+            raise ConfigError(
+                f"PET_NPROC_PER_NODE is {per_node}, and python starts one rank a pod: start torchrun instead"
+            )
         return _checked(Ranks(_number(environment, "PET_NODE_RANK"), _number(environment, "PET_NNODES"), 0, 1, "PET"))
     return Ranks(0, 1, 0, 1, "alone")
 
@@ -57,7 +62,9 @@ def set_meeting_point(ranks: Ranks, environment: MutableMapping[str, str]) -> No
     if "MASTER_ADDR" not in environment:
         address = environment.get("PET_MASTER_ADDR")
         if address is None and ranks.world != ranks.local_world:
-            raise ConfigError(f"{ranks.launcher} started {ranks.world} ranks on several nodes: set MASTER_ADDR to rank 0's host")
+            raise ConfigError(
+                f"{ranks.launcher} started {ranks.world} ranks on several nodes: set MASTER_ADDR to rank 0's host"
+            )
         environment["MASTER_ADDR"] = address or "127.0.0.1"
     if "MASTER_PORT" not in environment:
         environment["MASTER_PORT"] = environment.get("PET_MASTER_PORT") or (_free_port() if ranks.world == 1 else PORT)

@@ -299,7 +299,9 @@ class Training:
         since = self.stop.since
         took = f" {time.monotonic() - since:.1f} s after SIGTERM" if since else ""
         if since and time.monotonic() - since > self.config.grace_seconds / 2:
-            self.report.say(f"saving took more than half of grace_seconds={self.config.grace_seconds:g}: lengthen the grace")
+            self.report.say(
+                f"saving took more than half of grace_seconds={self.config.grace_seconds:g}: lengthen the grace"
+            )
         raise Preempted(f"stopped at step {number}, saved{took}: start it again and it goes on")
 
     def _trace(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from trainer.sources import KEYS, Key
 
 USAGE = """usage: python -m trainer [CONFIG.yaml] [key=value ...]
-       torchrun -m trainer ..., mpirun python -m trainer ..., python -m trainer.ray ..., python -m trainer.tensorflow ...
+       the same after torchrun -m or mpirun; python -m trainer.ray and trainer.tensorflow take the same arguments
 
 Trains one model. Keys come from the file, then from the environment, then from the command line; the last one wins.
 --help shows this, --models lists the models, --config prints every key as it was read.

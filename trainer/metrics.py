@@ -13,7 +13,7 @@ from trainer.errors import ConfigError
 PREFIX = "trainyard_"
 SCALARS = ("loss", "gradient_norm", "learning_rate", "model_flops_utilization_ratio", "step_seconds")
 
-PEAK_TFLOPS = {
+PEAK_TFLOPS: dict[str, dict[str, float]] = {
     "A100": {"bf16": 312, "fp16": 312, "fp32": 19.5},
     "H100": {"bf16": 989, "fp16": 989, "fp32": 67},
     "H200": {"bf16": 989, "fp16": 989, "fp32": 67},
@@ -60,7 +60,9 @@ class Metrics:
         self.saving = self._made(Summary, "checkpoint_seconds", "Time that training stood still for a checkpoint")
         self.failures = self._made(Counter, "checkpoint_failures_total", "Checkpoints begun that are not on storage")
         self.saved = self._made(Gauge, "last_checkpoint_timestamp_seconds", "Unix time of the last whole checkpoint")
-        self.memory = self._made(Gauge, "gpu_memory_peak_bytes", "Most memory of local rank 0 since the last step began")
+        self.memory = self._made(
+            Gauge, "gpu_memory_peak_bytes", "Most memory of local rank 0 since the last step began"
+        )
         info = Gauge(f"{PREFIX}run_info", "1, with what the run is in its labels", list(labels), registry=self.registry)
         info.labels(**labels).set(1)
         self.planned.set(planned_steps)

@@ -16,7 +16,8 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 def groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     """Matrices, which are decayed, and vectors, which are not."""
-    matrices, vectors = [], []
+    matrices: list[nn.Parameter] = []
+    vectors: list[nn.Parameter] = []
     for parameter in model.parameters():
         shape = getattr(parameter, "ds_shape", parameter.shape)  # what ZeRO-3 has partitioned looks like a vector
         (matrices if len(shape) >= 2 else vectors).append(parameter)
@@ -26,7 +27,7 @@ def groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
 def adamw(model: nn.Module, config: Config) -> AdamW:
     """The optimizer, with its state made at once, so that a checkpoint has a place to be read into."""
     made = AdamW(
-        groups(model, config.weight_decay),  # type: ignore[arg-type]
+        groups(model, config.weight_decay),
         lr=config.learning_rate,
         betas=(config.beta1, config.beta2),
         fused=True,
@@ -54,7 +55,7 @@ def multiply_gradients(model: nn.Module, factor: float) -> None:
 
 @dataclass(slots=True)
 class LossScale:
-    """The factor that an fp16 loss is multiplied by; halved where a gradient overflows, doubled after many good steps."""
+    """Factor of an fp16 loss; halved where a gradient overflows, doubled after many good steps."""
 
     value: float
     good: int = 0

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Samples = NDArray[np.uint64]
-ROUNDS = 4
+ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,19 @@ def _llama(
     layers: int, width: int, heads: int, kv_heads: int, hidden: int, vocabulary: int, context: int, theta: float
 ) -> Decoder:
     return Decoder(
-        layers, width, heads, kv_heads, hidden, vocabulary, context, "rms", "rotary", "swiglu", False, False, rope_theta=theta
+        layers,
+        width,
+        heads,
+        kv_heads,
+        hidden,
+        vocabulary,
+        context,
+        "rms",
+        "rotary",
+        "swiglu",
+        False,
+        False,
+        rope_theta=theta,
     )
 
 

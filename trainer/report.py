@@ -26,7 +26,9 @@ class Report:
         if not self.terminal:
             self._line({name: _plain(value) for name, value in values.items()})
             return
-        speed = next((f"{values[name]:,.0f} {name.replace('_per_second', '/s')}" for name in values if "per_second" in name), "")
+        speed = next(
+            (f"{values[name]:,.0f} {name.replace('_per_second', '/s')}" for name in values if "per_second" in name), ""
+        )
         rate = f"loss {values['loss']:.4f}  lr {values['learning_rate']:.2e}  {speed}"
         sys.stdout.write(f"\r\x1b[Kstep {values['step']}/{steps}  {rate}  {values['step_seconds'] * 1e3:.0f} ms")
         sys.stdout.flush()

@@ -70,7 +70,8 @@ def read(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
             name, _, text = word.partition("=")
             known = _known(name.removeprefix("--"), KEYS, "command line")
             values[known.name] = _parsed(known, text, "command line")
-    return _built(Config, values)
+    config: Config = _built(Config, values)
+    return config
 
 
 def set_keys(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> set[str]:
@@ -94,7 +95,7 @@ def _built(of: type, values: Mapping[str, Any], prefix: str = "") -> Any:
     given = {}
     for field in dataclasses.fields(of):
         if dataclasses.is_dataclass(types[field.name]):
-            given[field.name] = _built(types[field.name], values, f"{field.name}.")  # type: ignore[arg-type]
+            given[field.name] = _built(types[field.name], values, f"{field.name}.")
         elif prefix + field.name in values:
             given[field.name] = values[prefix + field.name]
     return of(**given)
@@ -106,7 +107,7 @@ def _from_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not YAML: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"{path}: not YAML: {getattr(error, 'problem', None) or error}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -172,6 +173,8 @@ def _bounded(known: Key, value: float, source: str) -> None:
     if not math.isfinite(value):
         raise ConfigError(f"{source}: {known.name} is a finite number, not {value}")
     if known.low is not None and (value < known.low or (known.above and value == known.low)):
-        raise ConfigError(f"{source}: {known.name} is {'above' if known.above else 'at least'} {known.low}, not {value}")
+        raise ConfigError(
+            f"{source}: {known.name} is {'above' if known.above else 'at least'} {known.low}, not {value}"
+        )
     if known.high is not None and value > known.high:
         raise ConfigError(f"{source}: {known.name} is at most {known.high}, not {value}")

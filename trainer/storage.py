@@ -1,8 +1,8 @@
 """Checkpoints on storage: a folder each, whole from the moment it has its name.
 
-    DIR/RUN/step-000000500/         files of all ranks, and manifest.json with the digest of each and of itself
-    DIR/RUN/.step-000000500.ID      one that is being written, or was when its writer died
-    DIR/RUN/done.json               the run is over; what its last line said
+DIR/RUN/step-000000500/         files of all ranks, and manifest.json with the digest of each and of itself
+DIR/RUN/.step-000000500.ID      one that is being written, or was when its writer died
+DIR/RUN/done.json               the run is over; what its last line said
 """
 
 import hashlib
@@ -22,7 +22,7 @@ DONE = "done.json"
 STEP = re.compile(r"step-(\d{9})")
 
 
-class Damaged(Exception):  # noqa: N818  what is wrong with a checkpoint, not with the program
+class Damaged(Exception):
     """Why a checkpoint cannot be used."""
 
 

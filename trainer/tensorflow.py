@@ -57,7 +57,9 @@ def run(config: Config) -> dict[str, Any]:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     share = Share(rank, workers, config.micro_batch, config.accumulation)
     if config.global_batch not in (0, share.global_batch):
-        raise ConfigError(f"the workers take {share.global_batch} samples a step, but global_batch is {config.global_batch}")
+        raise ConfigError(
+            f"the workers take {share.global_batch} samples a step, but global_batch is {config.global_batch}"
+        )
     plan, dataset = schedule(config, share.global_batch), data.load(config, shape)
     keras.utils.set_random_seed(config.seed)
     if config.precision == "bf16":
@@ -101,7 +103,8 @@ def run(config: Config) -> dict[str, Any]:
     loss, seconds, every = float("nan"), [], config.checkpoint.every_steps
     start = int(samples.numpy())
     for number, batches in enumerate(
-        data.steps(dataset, config.seed, share, start, plan.total, config.data.workers), start=start // share.global_batch + 1
+        data.steps(dataset, config.seed, share, start, plan.total, config.data.workers),
+        start=start // share.global_batch + 1,
     ):
         began = time.perf_counter()
         whole = joined(batches)
@@ -113,11 +116,13 @@ def run(config: Config) -> dict[str, Any]:
         samples.assign_add(share.global_batch)
         seconds.append(time.perf_counter() - began)
         if number % config.metrics.every_steps == 0:
-            report.progress({"step": number, "loss": loss, "step_seconds": seconds[-1], "learning_rate": plan.peak}, config.steps)
+            report.progress(
+                {"step": number, "loss": loss, "step_seconds": seconds[-1], "learning_rate": plan.peak}, config.steps
+            )
         if (every and number % every == 0) or number == config.steps:
             saved.save(number)
     speed = share.global_batch * config.sequence_length / float(np.median(seconds[1:] or seconds or [float("inf")]))
-    result = {"steps": config.steps, "samples": int(samples.numpy()), "final_loss": loss}
+    result: dict[str, Any] = {"steps": config.steps, "samples": int(samples.numpy()), "final_loss": loss}
     result |= {"tokens_per_second": round(speed, 1), "world_size": workers, "resumed_from": resumed_from}
     if rank == 0:
         storage.mark_done(result)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor
 from torch.optim import AdamW
 
 from trainer import model as models
@@ -52,7 +53,9 @@ def policy(config: Config, share: Share) -> dict[str, Any]:
     for name in ("bf16", "fp16"):
         enabled = policy.setdefault(name, {}).get("enabled", "auto")
         if enabled not in ("auto", config.precision == name):
-            raise ConfigError(f"deepspeed.config {path}: {name}.enabled is {enabled}, but precision is {config.precision}")
+            raise ConfigError(
+                f"deepspeed.config {path}: {name}.enabled is {enabled}, but precision is {config.precision}"
+            )
         policy[name]["enabled"] = config.precision == name
     return policy | filled | {"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False}
 
@@ -80,11 +83,13 @@ class Zero:
             with self._whole(parameter, modified=True):
                 parameter.data.copy_(models.first_value(self.model, name, parameter.shape, config.seed, device))
         optimizer = AdamW(
-            groups(self.model, config.weight_decay),  # type: ignore[arg-type]
+            groups(self.model, config.weight_decay),
             lr=config.learning_rate,
             betas=(config.beta1, config.beta2),
         )
-        self.engine, *_ = deepspeed.initialize(model=self.model, optimizer=optimizer, config=plan, dist_init_required=False)
+        self.engine, *_ = deepspeed.initialize(
+            model=self.model, optimizer=optimizer, config=plan, dist_init_required=False
+        )
         self._make_moments()
 
     def pass_through(self, inputs: Tensor, targets: Tensor, weight: Tensor, last: bool) -> Tensor:
@@ -133,10 +138,11 @@ class Zero:
         for name, parameter in self._named():
             for kind, moment in {"model": None, **MOMENTS}.items():
                 held = state[f"{kind}.{name}"]
-                self._put(parameter, (held.full_tensor() if mesh.size() > 1 else held).to(self.engine.device), moment)
+                whole = held.full_tensor() if isinstance(held, DTensor) else held
+                self._put(parameter, whole.to(self.engine.device), moment)
 
     def _put(self, parameter: Tensor, value: Tensor, moment: str | None) -> None:
-        """Writes a whole tensor into the partitions: a moment, or the weight in fp32 and in the precision of the passes."""
+        """Writes a whole tensor into the partitions: a moment, or the weight, in fp32 and in the passes' precision."""
         from deepspeed.utils import (
             safe_set_full_fp32_param,
             safe_set_full_optimizer_state,
