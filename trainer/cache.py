@@ -1,15 +1,19 @@
-"""A dataset's copy on the node's own disk: filled by one rank, checked by digest, published by one rename."""
+"""A dataset's copy on the node's own disk: filled by one rank, checked by digest, published by one rename.
+
+`python -m trainer.cache [CONFIG.yaml] [key=value ...]` fills it before a run, with the run's keys.
+"""
 
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import fsspec
 
-from trainer import index
-from trainer.errors import DataError
+from trainer import index, sources
+from trainer.errors import ConfigError, DataError, TrainerError
 
 
 def local_folder(address: str, held: index.Index, cache: str) -> Path:
@@ -64,3 +68,21 @@ def _checked(folder: Path, held: index.Index) -> Path:
         if size != file.size:
             raise DataError(f"{folder / file.name}: {size} bytes, but {index.NAME} says {file.size}")
     return folder
+
+
+def main() -> int:
+    """The command line. Returns the exit code."""
+    try:
+        config = sources.read(sys.argv[1:])
+        if not config.data.cache:
+            raise ConfigError("data.cache names no folder to fill")
+        folder = local_folder(config.dataset, index.read(config.dataset), config.data.cache)
+    except TrainerError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.code
+    sys.stdout.write(f"{folder}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -91,14 +91,6 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Elastic:
-    """World sizes that torchrun may choose. global_batch is kept: a rank takes more micro-batches, or smaller ones."""
-
-    min_ranks: int = key(0, "fewest ranks; 0: the size is fixed", "ranks", low=0)
-    max_ranks: int = key(0, "most ranks; 0: the size is fixed", "ranks", low=0)
-
-
-@dataclass(frozen=True, slots=True)
 class Config:
     """The keys of one run."""
 
@@ -115,6 +107,16 @@ class Config:
     global_batch: int = key(
         0, "samples of one step over all ranks; 0: what micro_batch, accumulation and ranks give", "samples", low=0
     )
+    nodes: int = key(
+        0, "nodes of the job: the most that an elastic run may have, and what Ray is asked for", "nodes", low=0
+    )
+    min_nodes: int = key(
+        0,
+        "fewest nodes of an elastic run, which keeps global_batch at any size that divides it; 0: not elastic",
+        "nodes",
+        low=0,
+    )
+    gpus_per_node: int = key(0, "ranks of a node, as Ray is asked for them", "ranks", low=0)
     steps: int = key(1000, "optimizer steps in all", "steps", low=1)
     learning_rate: float = key(3e-4, "peak learning rate", low=0, high=10, above=True)
     warmup_steps: int = key(100, "steps over which the learning rate rises to its peak", "steps", low=0)
@@ -138,7 +140,6 @@ class Config:
         1800.0, "longest time that a collective may take; a shorter one finds a dead peer sooner", "seconds", low=1
     )
     scaling: Scaling = key(Scaling, "the known-good setting that learning_rate was scaled from")
-    elastic: Elastic = key(Elastic, "world sizes that torchrun may choose")
     data: Data = key(Data, "reading samples")
     checkpoint: Checkpoint = key(Checkpoint, "saving and resuming")
     fsdp: Fsdp = key(Fsdp, "FSDP2")

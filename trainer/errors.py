@@ -31,6 +31,12 @@ class CheckpointError(TrainerError):
     code = 6
 
 
+class PeerLostError(TrainerError):
+    """Another rank is gone, so that this one cannot go on; whoever started them starts them again."""
+
+    code = 7
+
+
 class Preempted(TrainerError):
     """The run was told to stop, saved, and ended: start it again and it goes on."""
 

@@ -3,9 +3,12 @@
 import os
 from collections.abc import Callable, MutableMapping
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import rendezvous
 
 from trainer.errors import ConfigError
 from trainer.launch import Ranks, set_meeting_point
@@ -39,11 +42,17 @@ def join(
     set_meeting_point(ranks, environment)
     if device.type == "cuda":
         torch.cuda.set_device(device)
+    timeout = timedelta(seconds=timeout_seconds)
+    store: Any = next(rendezvous("env://", ranks.rank, ranks.world, timeout=timeout))[0]
+    if environment.get("GROUP_WORLD_SIZE") == "1":
+        # A lone torchrun with a fixed port has one store for all its attempts, and the dead one's addresses are in it
+        store = PrefixStore(f"attempt-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     dist.init_process_group(
         BACKENDS[device.type],
+        store=store,
         rank=ranks.rank,
         world_size=ranks.world,
-        timeout=timedelta(seconds=timeout_seconds),
+        timeout=timeout,
         device_id=device if device.type == "cuda" else None,
     )
     return dist.destroy_process_group

@@ -36,13 +36,11 @@ def find(environment: Mapping[str, str] = os.environ) -> Ranks:
         rank, world, local, local_world = (_number(environment, f"OMPI_COMM_WORLD_{part}") for part in parts)
         return _checked(Ranks(rank, world, local, local_world, "mpirun"))
     if "RANK" in environment and "WORLD_SIZE" in environment:
-        elastic = "TORCHELASTIC_RUN_ID" in environment
-        local = {
-            name: environment.get(name, default) for name, default in (("LOCAL_RANK", "0"), ("LOCAL_WORLD_SIZE", "1"))
-        }
-        ranks = _number(environment, "RANK"), _number(environment, "WORLD_SIZE")
-        locals_ = _number(local, "LOCAL_RANK"), _number(local, "LOCAL_WORLD_SIZE")
-        return _checked(Ranks(*ranks, *locals_, "torchrun" if elastic else "environment"))
+        rank, world = _number(environment, "RANK"), _number(environment, "WORLD_SIZE")
+        on_node = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", **environment}
+        local, local_world = _number(on_node, "LOCAL_RANK"), _number(on_node, "LOCAL_WORLD_SIZE")
+        launcher = "torchrun" if "TORCHELASTIC_RUN_ID" in environment else "environment"
+        return _checked(Ranks(rank, world, local, local_world, launcher))
     if "PET_NODE_RANK" in environment and "PET_NNODES" in environment:
         per_node = environment.get("PET_NPROC_PER_NODE", "1")
         if per_node not in ("1", "auto", "gpu", "cpu"):

@@ -18,7 +18,7 @@ from trainer.cadence import Cadence
 from trainer.checkpoint import IDLE, Saver
 from trainer.config import Config
 from trainer.data import MicroBatch, Share
-from trainer.errors import CheckpointError, NonFiniteError, Preempted
+from trainer.errors import CheckpointError, NonFiniteError, PeerLostError, Preempted
 from trainer.exposed import Exposed
 from trainer.metrics import Board, Metrics, peak_flops
 from trainer.presets import Decoder, Shape, preset
@@ -53,8 +53,12 @@ def run(config: Config) -> Result:
         stop = Stop()
         ends.callback(stop.close)
         ends.callback(group.join(ranks, device, config.timeout_seconds))
-        training = Training(config, shape, ranks, device, share, dataset, storage, stop, report, ends)
-        return training.run()
+        try:
+            return Training(config, shape, ranks, device, share, dataset, storage, stop, report, ends).run()
+        except RuntimeError as error:
+            if isinstance(error, dist.DistError) or "gloo/transport" in str(error):
+                raise PeerLostError(f"another rank is gone: {str(error).splitlines()[0]}") from error
+            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,9 @@ def worker(given: dict[str, Any]) -> None:
 def main(arguments: Sequence[str]) -> int:
     """The command line. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m trainer.ray", description=__doc__)
-    parser.add_argument("--workers", type=int, default=0, help="default: a worker a GPU of the cluster, or one")
+    parser.add_argument(
+        "--workers", type=int, default=0, help="default: nodes x gpus_per_node, or a worker a GPU of the cluster"
+    )
     parser.add_argument("--retries", type=int, default=3, help="times that lost workers are started again")
     given, rest = parser.parse_known_args(arguments)
     try:
@@ -41,9 +43,10 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"error: {error}\n")
         return error.code
     ray.init(ignore_reinit_error=True, log_to_driver=True)
+    asked = config.nodes * config.gpus_per_node
     gpus = int(ray.cluster_resources().get("GPU", 0))
     environment = {name: value for name, value in os.environ.items() if name.startswith(sources.PREFIX)}
-    scaling = ScalingConfig(num_workers=given.workers or gpus or 1, use_gpu=gpus > 0)
+    scaling = ScalingConfig(num_workers=given.workers or asked or gpus or 1, use_gpu=gpus > 0)
     running = RunConfig(
         name=config.run,
         storage_path=os.path.abspath(f"{config.checkpoint.dir}/ray"),

@@ -73,8 +73,7 @@ def share(config: Config, ranks: Ranks) -> Share:
     micro_batch that fits, and the accumulation what is left.
     """
     world, declared = ranks.world, config.global_batch
-    low, high = config.elastic.min_ranks, config.elastic.max_ranks
-    if not (low or high):
+    if not config.min_nodes:
         taken = config.micro_batch * config.accumulation * world
         if declared and taken != declared:
             raise ConfigError(
@@ -84,18 +83,19 @@ def share(config: Config, ranks: Ranks) -> Share:
         return Share(ranks.rank, world, config.micro_batch, config.accumulation)
     if not declared:
         raise ConfigError("an elastic run needs global_batch, which is what it keeps")
-    sizes = allowed_sizes(config)
+    sizes = allowed_sizes(config, ranks.local_world)
     if world not in sizes:
         raise ConfigError(
-            f"{world} ranks cannot train a global batch of {declared} between {low} and {high} ranks: "
-            f"sizes that divide it are {', '.join(map(str, sizes)) or 'none'}"
+            f"{world} ranks cannot train a global batch of {declared}: from {config.min_nodes} nodes of "
+            f"{ranks.local_world} ranks on, the sizes that divide it are {', '.join(map(str, sizes)) or 'none'}"
         )
     each = declared // world
     micro = next(size for size in range(min(config.micro_batch, each), 0, -1) if each % size == 0)
     return Share(ranks.rank, world, micro, each // micro)
 
 
-def allowed_sizes(config: Config) -> list[int]:
+def allowed_sizes(config: Config, per_node: int) -> list[int]:
     """World sizes that an elastic run may have."""
-    low, high = max(1, config.elastic.min_ranks), config.elastic.max_ranks or config.global_batch
-    return [size for size in range(low, high + 1) if config.global_batch % size == 0]
+    most = config.nodes or config.global_batch
+    sizes = (nodes * per_node for nodes in range(config.min_nodes, most + 1))
+    return [size for size in sizes if config.global_batch % size == 0]

@@ -55,10 +55,12 @@ def run(config: Config) -> dict[str, Any]:
     if not isinstance(shape, Decoder):
         raise ConfigError(f"under TensorFlow only decoders train, and {config.model} is none")
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    share = Share(rank, workers, config.micro_batch, config.accumulation)
+    replicas = strategy.num_replicas_in_sync
+    each = replicas // workers  # a worker drives all GPUs of its node
+    share = Share(rank, workers, config.micro_batch * each, config.accumulation)
     if config.global_batch not in (0, share.global_batch):
         raise ConfigError(
-            f"the workers take {share.global_batch} samples a step, but global_batch is {config.global_batch}"
+            f"{replicas} replicas take {share.global_batch} samples a step, but global_batch is {config.global_batch}"
         )
     plan, dataset = schedule(config, share.global_batch), data.load(config, shape)
     keras.utils.set_random_seed(config.seed)
@@ -91,14 +93,23 @@ def run(config: Config) -> dict[str, Any]:
             if config.gradient_clipping:
                 gradients, _ = tf.clip_by_global_norm(gradients, config.gradient_clipping)
             # Keras sums the replicas' gradients once more
-            optimizer.apply_gradients([(g / workers, weight) for g, weight in zip(gradients, weights, strict=True)])
+            optimizer.apply_gradients([(g / replicas, weight) for g, weight in zip(gradients, weights, strict=True)])
             return loss
 
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica, (inputs, targets)), axis=None)
+        mine = strategy.run(replica, (inputs, targets))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, mine, axis=None)
+
+    def parts_of(whole: Any) -> Any:
+        """Each replica's rows of what a worker has."""
+        parts = tf.split(tf.constant(whole, tf.int32), each)
+        return strategy.experimental_distribute_values_from_function(
+            lambda context: parts[context.replica_id_in_sync_group % each]
+        )
 
     @tf.function
     def summed(valid: tf.Tensor) -> tf.Tensor:
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda v: tf.identity(v), (valid,)), axis=None)
+        counts = strategy.run(lambda count: count / each, (valid,))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, counts, axis=None)
 
     loss, seconds, every = float("nan"), [], config.checkpoint.every_steps
     start = int(samples.numpy())
@@ -110,7 +121,7 @@ def run(config: Config) -> dict[str, Any]:
         whole = joined(batches)
         optimizer.learning_rate.assign(plan.rate(int(samples.numpy()), share.global_batch))
         valid = summed(tf.constant(float(whole.valid)))
-        loss = float(step(tf.constant(whole.inputs, tf.int32), tf.constant(whole.targets, tf.int32), valid))
+        loss = float(step(parts_of(whole.inputs), parts_of(whole.targets), valid))
         if not np.isfinite(loss):
             raise NonFiniteError(f"step {number}: the loss is {loss}")
         samples.assign_add(share.global_batch)
@@ -123,7 +134,7 @@ def run(config: Config) -> dict[str, Any]:
             saved.save(number)
     speed = share.global_batch * config.sequence_length / float(np.median(seconds[1:] or seconds or [float("inf")]))
     result: dict[str, Any] = {"steps": config.steps, "samples": int(samples.numpy()), "final_loss": loss}
-    result |= {"tokens_per_second": round(speed, 1), "world_size": workers, "resumed_from": resumed_from}
+    result |= {"tokens_per_second": round(speed, 1), "world_size": replicas, "resumed_from": resumed_from}
     if rank == 0:
         storage.mark_done(result)
     report.result(result)

@@ -1,5 +1,6 @@
-"""Runs of the trainer as real processes, on CPUs over gloo. They need the Python that has PyTorch (tools/test --all)."""
+"""Runs of the trainer as real processes, on CPUs over gloo, with the Python that has PyTorch (tools/test --all)."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +18,9 @@ import pytest
 
 HOME = Path(__file__).resolve().parents[2]
 HAS_TORCH = find_spec("torch") is not None
-collect_ignore = [] if HAS_TORCH else [path.name for path in Path(__file__).parent.glob("test_*.py") if "config" not in path.name]
+collect_ignore = (
+    [] if HAS_TORCH else [path.name for path in Path(__file__).parent.glob("test_*.py") if "config" not in path.name]
+)
 
 MODEL = (
     "model=llama-tiny",
@@ -65,7 +68,9 @@ class Trainer:
         own = [f"dataset={self.dataset}", f"checkpoint.dir={self.checkpoints}", f"micro_batch={max(1, 8 // ranks)}"]
         return [*MODEL, *own, *keys]
 
-    def start(self, *keys: str, ranks: int = 1, launcher: Sequence[str] = (), module: str = "trainer") -> "subprocess.Popen[str]":
+    def start(
+        self, *keys: str, ranks: int = 1, launcher: Sequence[str] = (), module: str = "trainer"
+    ) -> "subprocess.Popen[str]":
         """Starts a run, under torchrun if it has several ranks and no launcher is given."""
         command = [*launcher] or ([*torchrun(ranks)] if ranks > 1 else [sys.executable])
         return subprocess.Popen(
@@ -88,12 +93,21 @@ class Trainer:
 
 def torchrun(ranks: int, *options: str) -> list[str]:
     """torchrun with a port of its own, so that tests can run side by side."""
-    return [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}", f"--master-port={free_port()}", *options]
+    return [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        f"--nproc-per-node={ranks}",
+        f"--master-port={free_port()}",
+        *options,
+    ]
 
 
 def environment(**settings: str) -> dict[str, str]:
     """The test's environment without launchers' variables; one thread a rank, as there are few cores."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRAINER_", "PET_", "OMPI_", "RANK"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("TRAINER_", "PET_", "OMPI_", "RANK"))
+    }
     return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HOME), "DS_ACCELERATOR": "cpu", **settings}
 
 
@@ -110,8 +124,12 @@ def finished(process: "subprocess.Popen[str]", timeout: float = 180) -> Run:
 
 
 def kill(process: "subprocess.Popen[str]") -> None:
-    """kill -9 for a process and all that it started."""
-    os.killpg(process.pid, signal.SIGKILL)
+    """kill -9 for a process and all that it started; torchrun's ranks are in sessions of their own."""
+    import psutil  # comes with DeepSpeed; where there is no PyTorch nothing is started
+
+    for started in (*psutil.Process(process.pid).children(recursive=True), process):
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            started.send_signal(signal.SIGKILL)
 
 
 def until(condition: Callable[[], bool], seconds: float = 120) -> None:
@@ -149,8 +167,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def train(text: Path, tmp_path: Path) -> Iterator[Trainer]:
-    yield Trainer(text, tmp_path / "checkpoints")
+def train(text: Path, tmp_path: Path) -> Trainer:
+    return Trainer(text, tmp_path / "checkpoints")
 
 
 @pytest.fixture(scope="session")

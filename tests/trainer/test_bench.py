@@ -15,7 +15,9 @@ pytestmark = pytest.mark.torch
 
 def test_collectives_are_right_and_their_bandwidths_follow(tmp_path: Path) -> None:
     command = [*torchrun(3), "-m", "trainer.bench", "--max-bytes=65536", "--repeat=3", f"--out={tmp_path / 'out.json'}"]
-    done = subprocess.run(command, cwd=HOME, env=environment(), capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(
+        command, cwd=HOME, env=environment(), capture_output=True, text=True, timeout=180, check=False
+    )
 
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "out.json").read_text())

@@ -37,7 +37,8 @@ def test_base_sets_only_keys_that_there_are() -> None:
     ("arguments", "environment", "message"),
     [
         (["micro_bach=4"], {}, "command line: unknown key micro_bach; did you mean micro_batch?"),
-        ([], {"TRAINER_MICROBATCH": "4"}, "environment: unknown key TRAINER_MICROBATCH; did you mean TRAINER_MICRO_BATCH?"),
+        ([], {"TRAINER_MICROBATCH": "4"},
+         "environment: unknown key TRAINER_MICROBATCH; did you mean TRAINER_MICRO_BATCH?"),
         (["checkpoint.kep=4"], {}, "command line: unknown key checkpoint.kep; did you mean checkpoint.keep?"),
         (["zzz=1"], {}, "command line: unknown key zzz; --help lists the keys"),
         (["micro_batch=four"], {}, "command line: micro_batch is a whole number, not 'four'"),
@@ -45,7 +46,8 @@ def test_base_sets_only_keys_that_there_are() -> None:
         (["learning_rate=0"], {}, "command line: learning_rate is above 0, not 0.0"),
         (["learning_rate=nan"], {}, "command line: learning_rate is a finite number, not nan"),
         (["compile=yes"], {}, "command line: compile is true or false, not 'yes'"),
-        ([], {"TRAINER_PRECISION": "fp8"}, "environment TRAINER_PRECISION: precision is one of bf16, fp16, fp32, not 'fp8'"),
+        ([], {"TRAINER_PRECISION": "fp8"},
+         "environment TRAINER_PRECISION: precision is one of bf16, fp16, fp32, not 'fp8'"),
         (["metrics.port=70000"], {}, "command line: metrics.port is at most 65535, not 70000"),
         (["a.yaml", "b.yaml"], {}, "one config file can be read, not 2: a.yaml, b.yaml"),
         (["absent.yaml"], {}, "absent.yaml: No such file or directory"),
@@ -96,7 +98,13 @@ def test_schema_is_the_generated_one_and_agrees_with_the_reader() -> None:
 
     validator = jsonschema.Draft7Validator(written)
     assert validator.is_valid({"micro_batch": 4, "checkpoint": {"keep": 2}, "learning_rate": 0.1})
-    for wrong in ({"micro_batch": 0}, {"learning_rate": 0}, {"micro_bach": 1}, {"checkpoint": {"kep": 1}}, {"precision": "x"}):
+    for wrong in (
+        {"micro_batch": 0},
+        {"learning_rate": 0},
+        {"micro_bach": 1},
+        {"checkpoint": {"kep": 1}},
+        {"precision": "x"},
+    ):
         assert not validator.is_valid(wrong)
 
 

@@ -68,7 +68,7 @@ def test_windows_hold_every_target_once(sizes: list[int], length: int) -> None:
     assert batch.valid == len(expected)
 
 
-def test_padding_is_no_target(text: Path, tmp_path: Path) -> None:
+def test_padding_is_no_target(text: Path) -> None:
     held = index.Index("tokens", index.read(str(text)).files, vocabulary=256, padding=ord("t"))
     every = np.arange(4, dtype=np.uint64)
 
@@ -90,7 +90,9 @@ def test_a_run_sees_the_same_samples_at_any_world_size_and_from_any_position(
         for rank in range(world):
             share = Share(rank, world, micro, 12 // world // micro)
             batches = data.steps(dataset, 3, share, start, 12 * 20, workers)
-            rows.append([float(batch.inputs[i].sum()) for step in batches for batch in step for i in range(len(batch.inputs))])
+            rows.append(
+                [float(batch.inputs[i].sum()) for step in batches for batch in step for i in range(len(batch.inputs))]
+            )
         return [list(step) for step in zip(*(np.array(row).reshape(-1, 12 // world) for row in rows), strict=True)]
 
     whole = [sorted(np.concatenate(step)) for step in seen(1, 12, 0, 0)]

@@ -5,12 +5,12 @@ import subprocess
 
 import pytest
 
-from tests.trainer.conftest import Run, Trainer, finished, free_port, torchrun, until
+from tests.trainer.conftest import Trainer, finished, free_port, torchrun, until
 from tests.trainer.test_parallel import TOLERANCE
 
 pytestmark = pytest.mark.torch
 
-ELASTIC = ("elastic.min_ranks=1", "elastic.max_ranks=4")
+ELASTIC = ("min_nodes=1", "nodes=4")
 
 
 def test_killed_rank_costs_the_steps_since_the_last_checkpoint(train: Trainer) -> None:
@@ -31,10 +31,16 @@ def test_killed_rank_costs_the_steps_since_the_last_checkpoint(train: Trainer) -
     assert curve == pytest.approx(whole.curve, rel=TOLERANCE)
 
 
-def test_world_shrinks_and_grows_between_sizes_that_divide_the_batch(train: Trainer, one_rank: Run) -> None:
+def test_world_shrinks_and_grows_between_sizes_that_divide_the_batch(train: Trainer) -> None:
     """Two nodes; one dies, and the other goes on alone; then a new one joins it."""
     meeting = [f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-backend=c10d", "--rdzv-id=grow", "--nnodes=1:2"]
-    node = [*torchrun(1)[:-1], *meeting, "--max-restarts=9", "--monitor-interval=0.1", "--rdzv-conf=last_call_timeout=1"]
+    node = [
+        *torchrun(1)[:-1],
+        *meeting,
+        "--max-restarts=9",
+        "--monitor-interval=0.1",
+        "--rdzv-conf=last_call_timeout=1",
+    ]
     keys = ["run=elastic", *ELASTIC, "steps=2000", "checkpoint.every_steps=10", "micro_batch=8"]
     first, second = (train.start(*keys, launcher=node) for _ in range(2))
     saved = train.folder("elastic")
@@ -55,4 +61,7 @@ def test_size_that_does_not_divide_is_refused(train: Trainer) -> None:
     run = train("run=three", *ELASTIC, ranks=3)
 
     assert run.code == 1
-    assert "3 ranks cannot train a global batch of 8 between 1 and 4 ranks: sizes that divide it are 1, 2, 4" in run.errors
+    assert (
+        "3 ranks cannot train a global batch of 8: from 1 nodes of 3 ranks on, the sizes that divide it are none"
+        in run.errors
+    )

@@ -31,7 +31,7 @@ def test_full_disk_fails_the_save_and_keeps_the_last_good_one(text: Path, small_
     assert run.code != 0
     assert "was not saved: No space left on device; last good one: step 3" in run.errors
     assert "3 checkpoints in a row were not saved" in run.errors
-    assert "Traceback (most recent call last):\n  File \"/trainer" not in run.errors
+    assert 'Traceback (most recent call last):\n  File "/trainer' not in run.errors
     (small_disk / "full/step-000000001").rename(small_disk / "full/.step-gone")  # room, as someone would make it
     assert train("run=full", "checkpoint.keep=1", ranks=ranks).result["resumed_from"] == 3
 
@@ -48,7 +48,9 @@ def test_read_only_storage_is_told_before_training(text: Path, small_disk: Path)
 
 def test_slow_storage_is_told_once_and_training_goes_on(train: Trainer) -> None:
     """A save that takes longer than it may: here that time is next to nothing."""
-    run = train("run=slow", "checkpoint.background=true", "checkpoint.timeout_seconds=0.000001", "checkpoint.every_steps=2")
+    run = train(
+        "run=slow", "checkpoint.background=true", "checkpoint.timeout_seconds=0.000001", "checkpoint.every_steps=2"
+    )
 
     assert "checkpoint: storage is slow: step 2 is not written after 1e-06 s; training goes on" in run.errors
     assert 12 in run.curve
@@ -79,14 +81,17 @@ def test_batch_that_does_not_come_out_is_told_with_the_arithmetic(train: Trainer
          "scaling.rule linear: 0.003 x 8 / 4 = 0.006, but learning_rate is 0.003"),
         (["warmup_steps=12"], 2, "warmup_steps 12 leaves none of the 12 steps"),
         (["model=gpt5"], 2, "model gpt5 is not known; there are "),
-        (["dataset=/absent"], 4, "/absent: no index.json there; `python -m trainer.tokenise` makes one from a folder of text"),
+        (["dataset=/absent"], 4,
+         "/absent: no index.json there; `python -m trainer.tokenise` makes one from a folder of text"),
         (["model=vit-tiny"], 4, "holds tokens, and vit-tiny reads images"),
         (["parallelism=deepspeed", "deepspeed.config=/absent.json"], 2, "deepspeed.config /absent.json: "),
-        (["elastic.min_ranks=2", "elastic.max_ranks=5"], 2,
-         "1 ranks cannot train a global batch of 8 between 2 and 5 ranks: sizes that divide it are 2, 4"),
+        (["min_nodes=2", "nodes=5"], 2,
+         "1 ranks cannot train a global batch of 8: from 2 nodes of 1 ranks on, the sizes that divide it are 2, 4"),
     ],
 )  # fmt: skip
-def test_what_cannot_train_is_refused_before_it_starts(train: Trainer, keys: list[str], code: int, message: str) -> None:
+def test_what_cannot_train_is_refused_before_it_starts(
+    train: Trainer, keys: list[str], code: int, message: str
+) -> None:
     run = train("run=refused", *keys)
 
     assert (run.code, run.lines) == (code, [])
@@ -103,7 +108,9 @@ def test_what_cannot_train_is_refused_before_it_starts(train: Trainer, keys: lis
         ('{"zero_optimization": {"stage": 0}}', "zero_optimization.stage is 1, 2 or 3, not 0"),
     ],
 )
-def test_deepspeed_file_that_says_otherwise_is_refused(train: Trainer, tmp_path: Path, content: str, message: str) -> None:
+def test_deepspeed_file_that_says_otherwise_is_refused(
+    train: Trainer, tmp_path: Path, content: str, message: str
+) -> None:
     file = tmp_path / "ds.json"
     file.write_text(content)
 

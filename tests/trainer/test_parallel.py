@@ -7,7 +7,7 @@ from tests.trainer.conftest import Run, Trainer
 pytestmark = pytest.mark.torch
 
 TOLERANCE = 2e-5
-"""Relative difference of losses in fp32, at the same data: sums are taken in another order, and nothing else differs."""
+"""Relative difference of losses in fp32 on the same data: sums are taken in another order, and that is all."""
 
 WAYS = {
     "ddp": ["parallelism=ddp"],

@@ -25,7 +25,7 @@ def test_twenty_kills_change_nothing(train: Trainer) -> None:
     for _ in range(20):
         process = train.start("run=killed", *keys)
         steps = source.randrange(1, 60)
-        out = []
+        out: list[str] = []
         assert process.stdout is not None
         while len(out) < steps and (line := process.stdout.readline()):
             out.append(line)
@@ -56,7 +56,9 @@ def test_ranks_may_come_and_go(train: Trainer, one_rank: Run) -> None:
     assert curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize(("before", "after"), [("fsdp", "ddp"), ("zero3", "fsdp"), ("ddp", "zero3"), ("zero2", "zero1")])
+@pytest.mark.parametrize(
+    ("before", "after"), [("fsdp", "ddp"), ("zero3", "fsdp"), ("ddp", "zero3"), ("zero2", "zero1")]
+)
 def test_any_way_resumes_from_any_other(train: Trainer, one_rank: Run, before: str, after: str) -> None:
     train("run=across", *WAYS[before], ranks=2)
     _forget(train.folder("across"), after=4)

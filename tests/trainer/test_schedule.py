@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer import cadence, schedule
-from trainer.config import Config, Elastic
+from trainer.config import Config
 from trainer.launch import Ranks
 from trainer.schedule import Schedule
 
@@ -34,9 +34,9 @@ def test_halfway_is_halfway() -> None:
 
 @given(world=st.integers(1, 64), batch=st.integers(1, 512), micro=st.integers(1, 64))
 def test_elastic_share_keeps_the_global_batch(world: int, batch: int, micro: int) -> None:
-    config = Config(global_batch=batch, micro_batch=micro, elastic=Elastic(1, 64))
+    config = Config(global_batch=batch, micro_batch=micro, min_nodes=1, nodes=64)
     if batch % world:
-        assert world not in schedule.allowed_sizes(config)
+        assert world not in schedule.allowed_sizes(config, 1)
         return
     share = schedule.share(config, Ranks(0, world, 0, 1, "torchrun"))
 

@@ -94,7 +94,8 @@ class SetUp:
             self._run([uv, "venv", "--quiet", "--relocatable", "--python", sys.executable, folder], UV_SETTINGS)
             python = folder / "bin/python"
             built = [word for package in source_only for word in ("--no-binary", package)]
-            pinned = ("--require-hashes", *(built or ["--no-build"]), "--requirement", requirements)
+            wheels = built or ["--no-build"]
+            pinned: tuple[str | Path, ...] = ("--require-hashes", *wheels, "--requirement", requirements)
             self._run([uv, "pip", "install", "--quiet", "--python", python, "--compile-bytecode", *pinned], UV_SETTINGS)
             packages = next(folder.glob("lib/python*/site-packages"))
             (packages / "tools.pth").write_text(f"{os.path.relpath(self.home / 'tools', packages)}\n")
