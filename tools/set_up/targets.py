@@ -14,7 +14,7 @@ from set_up.control_plane import control_plane, definitions
 from set_up.controllers import controllers
 from set_up.part import Part, ensure, is_fresh, locked
 
-TARGETS = ("lint", "test", "controlplane", "controllers", "judges", "old-kustomize", "uv")
+TARGETS = ("lint", "test", "trainer", "controlplane", "controllers", "judges", "old-kustomize", "uv")
 OLDEST_UV = (0, 5, 0)
 UV_SETTINGS = {"UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
 GO_SETTINGS = {
@@ -66,6 +66,8 @@ class SetUp:
                 return self._programs(), self._environment("lint")
             case "test":
                 return self._programs(), self._environment("lint"), self._environment("test")
+            case "trainer":
+                return (self._environment("trainer", "trainer-test", source_only=("deepspeed",)),)
             case "controlplane":
                 control = control_plane(self.home, self.progress, self._go, self._build_one)
                 known = definitions(self.home, self.progress, self._go, self._run)
@@ -87,16 +89,21 @@ class SetUp:
     def _own_sources(self) -> tuple[Path, ...]:
         return tuple(sorted((self.home / "tools/set_up").glob("*.py")))
 
-    def _environment(self, name: str) -> Part:
-        """A Python environment: what requirements/NAME.txt pins, and the packages in tools/."""
-        requirements = self.home / f"requirements/{name}.txt"
+    def _environment(self, name: str, pins: str = "", source_only: Sequence[str] = ()) -> Part:
+        """A Python environment: what requirements/PINS.txt pins (or NAME.txt), and the packages in tools/.
+
+        Packages in `source_only` have no wheels, and are built.
+        """
+        requirements = self.home / f"requirements/{pins or name}.txt"
 
         def make(folder: Path) -> None:
             uv = self._uv()
             self.progress.step(f"making the Python environment for {name}")
             self._run([uv, "venv", "--quiet", "--relocatable", "--python", sys.executable, folder], UV_SETTINGS)
             python = folder / "bin/python"
-            pinned = ("--require-hashes", "--no-build", "--requirement", requirements)
+            built = [word for package in source_only for word in ("--no-binary", package)]
+            wheels = built or ["--no-build"]
+            pinned: tuple[str | Path, ...] = ("--require-hashes", *wheels, "--requirement", requirements)
             self._run([uv, "pip", "install", "--quiet", "--python", python, "--compile-bytecode", *pinned], UV_SETTINGS)
             packages = next(folder.glob("lib/python*/site-packages"))
             (packages / "tools.pth").write_text(f"{os.path.relpath(self.home / 'tools', packages)}\n")

@@ -1,0 +1,177 @@
+"""Runs of the trainer as real processes, on CPUs over gloo, with the Python that has PyTorch (tools/test --all)."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HOME = Path(__file__).resolve().parents[2]
+HAS_TORCH = find_spec("torch") is not None
+collect_ignore = (
+    [] if HAS_TORCH else [path.name for path in Path(__file__).parent.glob("test_*.py") if "config" not in path.name]
+)
+
+MODEL = (
+    "model=llama-tiny",
+    "sequence_length=32",
+    "precision=fp32",
+    "global_batch=8",
+    "steps=12",
+    "warmup_steps=2",
+    "learning_rate=0.003",
+    "checkpoint.every_steps=4",
+    "checkpoint.background=false",
+    "metrics.every_steps=1",
+    "metrics.tensorboard=false",
+)
+"""A run of twelve steps that takes a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a finished run printed."""
+
+    code: int
+    lines: list[dict[str, Any]]
+    errors: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return self.lines[-1]
+
+    @property
+    def curve(self) -> dict[int, float]:
+        """Loss by step."""
+        return {line["step"]: line["loss"] for line in self.lines if "step" in line}
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """Starts runs whose checkpoints lie in one folder."""
+
+    dataset: Path
+    checkpoints: Path
+
+    def arguments(self, keys: Sequence[str], ranks: int = 1) -> list[str]:
+        """The command line of a run; the micro-batch is what the ranks leave of the global one."""
+        own = [f"dataset={self.dataset}", f"checkpoint.dir={self.checkpoints}", f"micro_batch={max(1, 8 // ranks)}"]
+        return [*MODEL, *own, *keys]
+
+    def start(
+        self, *keys: str, ranks: int = 1, launcher: Sequence[str] = (), module: str = "trainer"
+    ) -> "subprocess.Popen[str]":
+        """Starts a run, under torchrun if it has several ranks and no launcher is given."""
+        command = [*launcher] or ([*torchrun(ranks)] if ranks > 1 else [sys.executable])
+        return subprocess.Popen(
+            [*command, "-m", module, *self.arguments(keys, ranks)],
+            cwd=HOME,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __call__(self, *keys: str, ranks: int = 1, launcher: Sequence[str] = (), module: str = "trainer") -> Run:
+        """A run from start to end."""
+        return finished(self.start(*keys, ranks=ranks, launcher=launcher, module=module))
+
+    def folder(self, run: str) -> Path:
+        return self.checkpoints / run
+
+
+def torchrun(ranks: int, *options: str) -> list[str]:
+    """torchrun with a port of its own, so that tests can run side by side."""
+    return [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        f"--nproc-per-node={ranks}",
+        f"--master-port={free_port()}",
+        *options,
+    ]
+
+
+def environment(**settings: str) -> dict[str, str]:
+    """The test's environment without launchers' variables; one thread a rank, as there are few cores."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("TRAINER_", "PET_", "OMPI_", "RANK"))
+    }
+    return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HOME), "DS_ACCELERATOR": "cpu", **settings}
+
+
+def finished(process: "subprocess.Popen[str]", timeout: float = 180) -> Run:
+    """Waits for a run; one that hangs is killed with all its ranks."""
+    try:
+        out, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        kill(process)
+        out, errors = process.communicate()
+        raise AssertionError(f"the run hangs\n{out}\n{errors}") from None
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return Run(process.returncode, lines, errors)
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    """kill -9 for a process and all that it started; torchrun's ranks are in sessions of their own."""
+    import psutil  # comes with DeepSpeed; where there is no PyTorch nothing is started
+
+    for started in (*psutil.Process(process.pid).children(recursive=True), process):
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            started.send_signal(signal.SIGKILL)
+
+
+def until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    """Waits for something to become true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of tokens that the project makes itself."""
+    from trainer import made_up
+
+    folder = tmp_path_factory.mktemp("datasets") / "text"
+    made_up.text(folder, documents=8)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of images that the project makes itself."""
+    from trainer import made_up
+
+    folder = tmp_path_factory.mktemp("datasets") / "images"
+    made_up.images(folder, count=64)
+    return folder
+
+
+@pytest.fixture
+def train(text: Path, tmp_path: Path) -> Trainer:
+    return Trainer(text, tmp_path / "checkpoints")
+
+
+@pytest.fixture(scope="session")
+def one_rank(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run of one rank that others are compared with."""
+    return Trainer(text, tmp_path_factory.mktemp("one-rank"))("run=one")

@@ -1,0 +1,67 @@
+"""torchrun's elastic mode: the world shrinks and grows, and the global batch stays."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.trainer.conftest import Trainer, finished, free_port, torchrun, until
+from tests.trainer.test_parallel import TOLERANCE
+
+pytestmark = pytest.mark.torch
+
+ELASTIC = ("min_nodes=1", "nodes=4")
+
+
+def test_killed_rank_costs_the_steps_since_the_last_checkpoint(train: Trainer) -> None:
+    keys = ["run=restarted", *ELASTIC, "steps=300", "checkpoint.every_steps=10"]
+    whole = train("run=whole", *keys[1:])
+    launcher = torchrun(2, "--max-restarts=3", "--monitor-interval=0.1")
+    process = train.start(*keys, ranks=2, launcher=launcher)
+    assert process.stdout is not None
+    lines = [json.loads(process.stdout.readline()) for _ in range(25)]
+    ranks = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+
+    subprocess.run(["kill", "-9", ranks[-1]], check=True)
+    run = finished(process)
+
+    assert run.code == 0, run.errors
+    assert run.result["resumed_from"] >= 20
+    curve = {line["step"]: line["loss"] for line in lines} | run.curve
+    assert curve == pytest.approx(whole.curve, rel=TOLERANCE)
+
+
+def test_world_shrinks_and_grows_between_sizes_that_divide_the_batch(train: Trainer) -> None:
+    """Two nodes; one dies, and the other goes on alone; then a new one joins it."""
+    meeting = [f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-backend=c10d", "--rdzv-id=grow", "--nnodes=1:2"]
+    node = [
+        *torchrun(1)[:-1],
+        *meeting,
+        "--max-restarts=9",
+        "--monitor-interval=0.1",
+        "--rdzv-conf=last_call_timeout=1",
+    ]
+    keys = ["run=elastic", *ELASTIC, "steps=2000", "checkpoint.every_steps=10", "micro_batch=8"]
+    first, second = (train.start(*keys, launcher=node) for _ in range(2))
+    saved = train.folder("elastic")
+    until(lambda: len(list(saved.glob("step-*"))) >= 2)
+
+    second.kill()  # the agent alone: its rank goes with it
+    seen = max(int(path.name.removeprefix("step-")) for path in saved.glob("step-*"))
+    until(lambda: any(int(path.name.removeprefix("step-")) > seen + 20 for path in saved.glob("step-*")))
+    third = train.start(*keys, launcher=node)
+    runs = [finished(process, timeout=240) for process in (first, third)]
+
+    assert runs[0].code == 0, runs[0].errors
+    result = next(run.result for run in runs if run.lines and "final_loss" in run.result)
+    assert (result["steps"], result["samples"], result["world_size"]) == (2000, 16000, 2)
+
+
+def test_size_that_does_not_divide_is_refused(train: Trainer) -> None:
+    run = train("run=three", *ELASTIC, ranks=3)
+
+    assert run.code == 1
+    assert (
+        "3 ranks cannot train a global batch of 8: from 1 nodes of 3 ranks on, the sizes that divide it are none"
+        in run.errors
+    )

@@ -1,0 +1,134 @@
+"""What goes wrong ends as one readable line and an exit code, and never costs the last good checkpoint."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.conftest import Trainer, finished, kill
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for three checkpoints of the test's model, which take 1.4 MB each."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_full_disk_fails_the_save_and_keeps_the_last_good_one(text: Path, small_disk: Path, ranks: int) -> None:
+    train = Trainer(text, small_disk)
+
+    run = train("run=full", "checkpoint.keep=9", "checkpoint.every_steps=1", "checkpoint.failures=3", ranks=ranks)
+
+    assert run.code != 0
+    assert "was not saved: No space left on device; last good one: step 3" in run.errors
+    assert "3 checkpoints in a row were not saved" in run.errors
+    assert 'Traceback (most recent call last):\n  File "/trainer' not in run.errors
+    (small_disk / "full/step-000000001").rename(small_disk / "full/.step-gone")  # room, as someone would make it
+    assert train("run=full", "checkpoint.keep=1", ranks=ranks).result["resumed_from"] == 3
+
+
+@pytest.mark.root
+def test_read_only_storage_is_told_before_training(text: Path, small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+
+    run = Trainer(text, small_disk)("run=read-only")
+
+    assert (run.code, run.lines) == (6, [])
+    assert run.errors == f"error: rank 0: {small_disk}/read-only cannot be written: Read-only file system\n"
+
+
+def test_slow_storage_is_told_once_and_training_goes_on(train: Trainer) -> None:
+    """A save that takes longer than it may: here that time is next to nothing."""
+    run = train(
+        "run=slow", "checkpoint.background=true", "checkpoint.timeout_seconds=0.000001", "checkpoint.every_steps=2"
+    )
+
+    assert "checkpoint: storage is slow: step 2 is not written after 1e-06 s; training goes on" in run.errors
+    assert 12 in run.curve
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_non_finite_stops_before_the_step(train: Trainer, where: str) -> None:
+    """A learning rate that blows the weights up; the last checkpoint is from before."""
+    keys = ["run=infinite", "learning_rate=10", "weight_decay=1e37", "gradient_clipping=0", "checkpoint.every_steps=1"]
+    run = train(*keys, "decay=none", "warmup_steps=0" if where == "loss" else "warmup_steps=1")
+
+    assert run.code == 5
+    assert "not finite" in run.errors or "the loss is" in run.errors or "the norm of the gradient is" in run.errors
+    assert len(run.errors.strip().splitlines()) == 1
+
+
+def test_batch_that_does_not_come_out_is_told_with_the_arithmetic(train: Trainer) -> None:
+    run = train("run=batch", "micro_batch=3", "accumulation=2")
+
+    assert run.code == 2
+    assert run.errors == "error: rank 0: micro_batch 3 x accumulation 2 x ranks 1 = 6, but global_batch is 8\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "message"),
+    [
+        (["scaling.rule=linear", "scaling.base_learning_rate=0.003", "scaling.base_batch=4"], 2,
+         "scaling.rule linear: 0.003 x 8 / 4 = 0.006, but learning_rate is 0.003"),
+        (["warmup_steps=12"], 2, "warmup_steps 12 leaves none of the 12 steps"),
+        (["model=gpt5"], 2, "model gpt5 is not known; there are "),
+        (["dataset=/absent"], 4,
+         "/absent: no index.json there; `python -m trainer.tokenise` makes one from a folder of text"),
+        (["model=vit-tiny"], 4, "holds tokens, and vit-tiny reads images"),
+        (["parallelism=deepspeed", "deepspeed.config=/absent.json"], 2, "deepspeed.config /absent.json: "),
+        (["min_nodes=2", "nodes=5"], 2,
+         "1 ranks cannot train a global batch of 8: from 2 nodes of 1 ranks on, the sizes that divide it are 2, 4"),
+    ],
+)  # fmt: skip
+def test_what_cannot_train_is_refused_before_it_starts(
+    train: Trainer, keys: list[str], code: int, message: str
+) -> None:
+    run = train("run=refused", *keys)
+
+    assert (run.code, run.lines) == (code, [])
+    assert message in run.errors
+    assert len(run.errors.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"train_batch_size": 16}', "train_batch_size is 16, but this run's is 8"),
+        ('{"bf16": {"enabled": true}}', "bf16.enabled is True, but precision is fp32"),
+        ('{"optimizer": {"type": "Adam"}}', "optimizer belongs to the trainer's own keys; remove it there"),
+        ('{"zero_optimization": {"stage": 0}}', "zero_optimization.stage is 1, 2 or 3, not 0"),
+    ],
+)
+def test_deepspeed_file_that_says_otherwise_is_refused(
+    train: Trainer, tmp_path: Path, content: str, message: str
+) -> None:
+    file = tmp_path / "ds.json"
+    file.write_text(content)
+
+    run = train("run=deepspeed", "parallelism=deepspeed", f"deepspeed.config={file}")
+
+    assert run.code == 2
+    assert message in run.errors
+
+
+def test_dead_peer_ends_the_others(train: Trainer) -> None:
+    """kill -9 for one rank: torchrun ends the other one and itself, with its code."""
+    process = train.start("run=peer", "steps=100000", "checkpoint.every_steps=100000", ranks=2)
+    assert process.stdout is not None
+    process.stdout.readline()
+    ranks = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+    try:
+        subprocess.run(["kill", "-9", ranks[-1]], check=True)
+        assert finished(process, timeout=60).code == 1
+    finally:
+        if process.poll() is None:
+            kill(process)

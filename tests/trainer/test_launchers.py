@@ -1,0 +1,123 @@
+"""Every launcher that a base uses really trains two workers, to the same loss."""
+
+import json
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.conftest import HOME, Run, Trainer, environment, finished, free_port
+from tests.trainer.test_parallel import TOLERANCE
+from trainer import launch
+from trainer.errors import ConfigError
+from trainer.launch import Ranks
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.mark.parametrize(
+    ("variables", "ranks"),
+    [
+        ({}, Ranks(0, 1, 0, 1, "alone")),
+        ({"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "x"},
+         Ranks(5, 8, 1, 4, "torchrun")),
+        ({"RANK": "1", "WORLD_SIZE": "4"}, Ranks(1, 4, 0, 1, "environment")),  # PyTorchJob without torchrun
+        ({"PET_NODE_RANK": "1", "PET_NNODES": "2", "PET_NPROC_PER_NODE": "1"}, Ranks(1, 2, 0, 1, "PET")),  # TrainJob
+        ({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+          "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, Ranks(3, 4, 1, 2, "mpirun")),
+    ],
+)  # fmt: skip
+def test_ranks_are_what_the_launcher_says(variables: dict[str, str], ranks: Ranks) -> None:
+    assert launch.find(variables) == ranks
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"RANK": "x", "WORLD_SIZE": "4"}, "environment RANK is a whole number, not 'x'"),
+        ({"RANK": "4", "WORLD_SIZE": "4"}, "environment says rank 4 of 4, local rank 0 of 1"),
+        ({"PET_NODE_RANK": "0", "PET_NNODES": "2", "PET_NPROC_PER_NODE": "8"},
+         "PET_NPROC_PER_NODE is 8, and python starts one rank a pod: start torchrun instead"),
+    ],
+)  # fmt: skip
+def test_ranks_that_cannot_be_are_refused(variables: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        launch.find(variables)
+
+    assert str(error.value) == message
+
+
+def test_nodes_without_a_meeting_point_are_refused() -> None:
+    ranks = Ranks(0, 4, 0, 2, "mpirun")
+    with pytest.raises(ConfigError, match="mpirun started 4 ranks on several nodes: set MASTER_ADDR to rank 0's host"):
+        launch.set_meeting_point(ranks, {})
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI (Debian: openmpi-bin)")
+def test_mpirun(train: Trainer, one_rank: Run) -> None:
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", sys.executable]
+
+    run = train("run=mpi", ranks=2, launcher=command)
+
+    assert run.code == 0, run.errors
+    assert run.result["world_size"] == 2
+    assert run.curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("operator", ["PyTorchJob", "TrainJob"])
+def test_operators_variables_without_torchrun(train: Trainer, one_rank: Run, operator: str) -> None:
+    """A pod a rank, each with the variables that the operator gives it."""
+    port = str(free_port())
+    processes = []
+    for rank in ("0", "1"):
+        variables = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        if operator == "TrainJob":
+            variables = {"PET_NODE_RANK": rank, "PET_NNODES": "2", "PET_NPROC_PER_NODE": "1"}
+            variables |= {"PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": port}
+        command = [sys.executable, "-m", "trainer", *train.arguments([f"run={operator.lower()}"], 2)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+        processes.append(subprocess.Popen(command, cwd=HOME, env=environment(**variables), **pipes))  # type: ignore[call-overload]
+
+    run, other = (finished(process) for process in processes)
+
+    assert (run.code, other.code) == (0, 0), run.errors
+    assert run.curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
+def test_ray(train: Trainer, one_rank: Run) -> None:
+    process = train.start("--workers=2", "run=ray", ranks=2, launcher=[sys.executable], module="trainer.ray")
+
+    run = finished(process, timeout=240)
+
+    assert run.code == 0, run.errors
+    assert run.result["world_size"] == 2
+    assert run.result["final_loss"] == pytest.approx(one_rank.result["final_loss"], rel=TOLERANCE)
+
+
+@pytest.mark.skipif(find_spec("tensorflow") is None, reason="needs the extra tensorflow")
+def test_tensorflow(text: Path, tmp_path: Path) -> None:
+    """TensorFlow's own model, so the comparison is with its own run of one worker."""
+    train = Trainer(text, tmp_path)
+    alone = _tensorflow(train, "alone", 1)[0]
+    both = _tensorflow(train, "both", 2)
+
+    assert [run.code for run in both] == [0, 0], both[0].errors
+    assert both[0].curve == pytest.approx(alone.curve, rel=1e-4)
+    assert both[0].result["world_size"] == 2
+
+
+def _tensorflow(train: Trainer, name: str, workers: int) -> list[Run]:
+    addresses = [f"127.0.0.1:{free_port()}" for _ in range(workers)]
+    processes = []
+    for index in range(workers):
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        arguments = train.arguments([f"run={name}", "model=gpt-tiny"], workers)
+        command = [sys.executable, "-m", "trainer.tensorflow", *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+        variables = environment(TF_CONFIG=json.dumps(task))
+        processes.append(subprocess.Popen(command, cwd=HOME, env=variables, **pipes))  # type: ignore[call-overload]
+    return [finished(process, timeout=240) for process in processes]

@@ -1,0 +1,82 @@
+"""What Prometheus reads from a running trainer is what the rules and dashboards were written for."""
+
+import json
+import re
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.trainer.conftest import HOME, Trainer, free_port, kill
+from trainer import exposed, straggler
+
+pytestmark = pytest.mark.torch
+
+CONTRACT = yaml.safe_load((HOME / "schemas/trainer-metrics.yaml").read_text())
+
+
+def test_endpoint_serves_the_contract(train: Trainer) -> None:
+    port = free_port()
+    keys = ["run=seen", "steps=100000", f"metrics.port={port}", "metrics.peak_tflops=0.1", "checkpoint.every_steps=3"]
+    process = train.start(*keys, "metrics.exposed_every_steps=2", ranks=2)
+    assert process.stdout is not None
+    lines = [json.loads(process.stdout.readline()) for _ in range(12)]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{CONTRACT['path']}", timeout=10) as answer:
+        text = answer.read().decode()
+    kill(process)
+    process.communicate()
+
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    values = dict(re.findall(r"^(trainyard_\w+?)(?:\{.*\})? (\S+)$", text, re.MULTILINE))
+    for metric in CONTRACT["metrics"]:
+        assert kinds[metric["name"]] == metric["type"], metric["name"]
+    assert "trainyard_run_info{" in text
+    for label in next(m for m in CONTRACT["metrics"] if m["name"] == "trainyard_run_info")["labels"]:
+        assert f'{label}="' in text
+    assert float(values["trainyard_planned_steps"]) == 100000
+    assert float(values["trainyard_step"]) >= 12
+    assert float(values["trainyard_tokens_total"]) == float(values["trainyard_samples_total"]) * 32
+    assert 0 < float(values["trainyard_loss"]) < 6
+    assert float(values["trainyard_model_flops_utilization_ratio"]) > 0
+    assert float(values["trainyard_checkpoint_seconds_count"]) >= 3
+    assert float(values["trainyard_checkpoint_failures_total"]) == 0
+    assert float(values["trainyard_communication_seconds_total"]) > 0
+    assert float(values["trainyard_rank_spread_ratio"]) >= 1
+    assert {"tokens_per_second", "data_seconds", "exposed_seconds", "rank_spread_ratio"} <= lines[-1].keys()
+
+
+def test_port_that_is_taken_is_told(train: Trainer) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        run = train("run=taken", f"metrics.port={taken.getsockname()[1]}")
+
+    assert run.code == 2
+    assert "Address already in use" in run.errors
+
+
+def test_tensorboard_and_trace_are_written(train: Trainer, tmp_path: Path) -> None:
+    train("run=board", "metrics.tensorboard=true", f"profile.dir={tmp_path / 'trace'}")
+
+    folder = train.folder("board") / CONTRACT["tensorboard"]["folder"]
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    wanted = {name.removeprefix(CONTRACT["tensorboard"]["prefix"]) for name in CONTRACT["tensorboard"]["scalars"]}
+    assert set(events.Tags()["scalars"]) == wanted - {"model_flops_utilization_ratio"}  # a CPU has no known peak
+    trace = json.loads(next((tmp_path / "trace").glob("board-step-*.json")).read_text())
+    assert len({event["name"] for event in trace["traceEvents"] if event["name"].startswith("ProfilerStep#")}) == 2
+
+
+def test_exposed_is_what_nothing_covers() -> None:
+    assert exposed.uncovered([(0, 10)], [(2, 4), (3, 6), (20, 30)]) == 6
+    assert exposed.uncovered([(0, 10), (5, 12)], []) == 12
+    assert exposed.uncovered([(0, 10)], [(0, 10)]) == 0
+
+
+def test_slowest_rank_is_named() -> None:
+    assert straggler.spread([1.0, 1.0, 1.5, 1.0]) == (1.5, 2)

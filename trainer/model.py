@@ -1,0 +1,94 @@
+"""A model from a shape: built without memory, checkpointed and compiled layer by layer, filled from a seed."""
+
+import hashlib
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+from trainer.presets import Decoder, Shape
+from trainer.transformer import Transformer
+from trainer.vision import VisionTransformer
+
+Model = Transformer | VisionTransformer
+KEPT = {
+    torch.ops.aten.mm.default,
+    torch.ops.aten.addmm.default,
+    torch.ops.aten._scaled_dot_product_flash_attention.default,
+    torch.ops.aten._scaled_dot_product_efficient_attention.default,
+    torch.ops.aten._scaled_dot_product_cudnn_attention.default,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+}
+"""What selective checkpointing keeps: the results that cost most to compute again."""
+
+
+def build(shape: Shape, activation_checkpointing: str, compiled: bool, device: str = "meta") -> Model:
+    """The module of a shape; on `meta` it takes no memory."""
+    with torch.device(device):
+        model = Transformer(shape) if isinstance(shape, Decoder) else VisionTransformer(shape)
+    for number, layer in enumerate(model.layers):
+        if activation_checkpointing == "full":
+            layer = checkpoint_wrapper(layer)
+        if activation_checkpointing == "selective":
+            layer = checkpoint_wrapper(layer, context_fn=lambda: create_selective_checkpoint_contexts(_policy))
+        if compiled:
+            layer.compile()
+        model.layers[number] = layer
+    return model
+
+
+def _policy(_context: object, operation: object, *_arguments: object, **_named: object) -> CheckpointPolicy:
+    return CheckpointPolicy.MUST_SAVE if operation in KEPT else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+@torch.no_grad()
+def fill(model: Model, seed: int, device: torch.device) -> None:
+    """Gives a model on `meta` its memory and first values: the same whatever the ranks and the sharding are."""
+    model.to_empty(device=device)
+    for name, parameter in model.named_parameters():
+        value = first_value(model, name, parameter.shape, seed, device)
+        if isinstance(parameter, DTensor):
+            value = distribute_tensor(value, parameter.device_mesh, parameter.placements, src_data_rank=None)
+        parameter.copy_(value)
+
+
+def first_value(model: Model, name: str, shape: torch.Size, seed: int, device: torch.device) -> Tensor:
+    """First value of a whole parameter: each has a random stream of its own, by name."""
+    name = plain(name)
+    if name.endswith("bias"):
+        return torch.zeros(shape, device=device)
+    if len(shape) == 1:
+        return torch.ones(shape, device=device)
+    digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
+    generator = torch.Generator(device).manual_seed(int.from_bytes(digest[:7], "big"))
+    return torch.empty(shape, device=device).normal_(0.0, model.deviation(name), generator=generator)
+
+
+def plain(name: str) -> str:
+    """A parameter's name without what wrappers put into it."""
+    for wrapper in ("_checkpoint_wrapped_module.", "_orig_mod."):
+        name = name.replace(wrapper, "")
+    return name.removeprefix("module.")
+
+
+def parameters(model: nn.Module) -> int:
+    """Number of weights, tied ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def flops_per_sample(shape: Shape, weights: int, sequence_length: int) -> float:
+    """Operations of forward and backward for one sample, nothing computed twice counted twice.
+
+    6 for each weight that is multiplied and each token, and 12 x layers x width x tokens for attention, causal or not
+    (the convention of Chowdhery et al. 2022, appendix B). Embeddings that are only looked up do not count.
+    """
+    if isinstance(shape, Decoder):
+        looked_up = shape.context * shape.width if shape.positions == "learned" else 0
+        looked_up += 0 if shape.tied else shape.vocabulary * shape.width
+        tokens = sequence_length
+    else:
+        tokens = (shape.image // shape.patch) ** 2
+        looked_up = tokens * shape.width
+    return tokens * (6.0 * (weights - looked_up) + 12.0 * shape.layers * shape.width * tokens)

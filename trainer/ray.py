@@ -1,0 +1,68 @@
+"""python -m trainer.ray [--workers N] [--gpus-per-worker N] [CONFIG.yaml] [key=value ...]
+
+The same run as a Ray Train job: Ray places the workers and tells each its rank, and every worker runs the trainer. One
+GPU is asked for a worker where the cluster has any. TRAINER_* of the driver's environment go to the workers.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.train import FailureConfig, RunConfig, ScalingConfig
+from ray.train.torch import TorchConfig, TorchTrainer
+
+from trainer import sources
+from trainer.errors import TrainerError
+from trainer.group import BACKENDS
+from trainer.report import Report
+from trainer.storage import Storage
+
+
+def worker(given: dict[str, Any]) -> None:
+    """One worker: Ray has joined the process group already, so the run joins the one that there is."""
+    from trainer.loop import run
+
+    run(sources.read(given["arguments"], given["environment"]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command line. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m trainer.ray", description=__doc__)
+    parser.add_argument(
+        "--workers", type=int, default=0, help="default: nodes x gpus_per_node, or a worker a GPU of the cluster"
+    )
+    parser.add_argument("--retries", type=int, default=3, help="times that lost workers are started again")
+    given, rest = parser.parse_known_args(arguments)
+    try:
+        config = sources.read(rest)
+    except TrainerError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.code
+    ray.init(ignore_reinit_error=True, log_to_driver=True)
+    asked = config.nodes * config.gpus_per_node
+    gpus = int(ray.cluster_resources().get("GPU", 0))
+    environment = {name: value for name, value in os.environ.items() if name.startswith(sources.PREFIX)}
+    scaling = ScalingConfig(num_workers=given.workers or asked or gpus or 1, use_gpu=gpus > 0)
+    running = RunConfig(
+        name=config.run,
+        storage_path=os.path.abspath(f"{config.checkpoint.dir}/ray"),
+        failure_config=FailureConfig(max_failures=given.retries),
+    )
+    joining = TorchConfig(backend=BACKENDS["cuda" if gpus else "cpu"], timeout_s=int(config.timeout_seconds))
+    TorchTrainer(
+        worker,
+        train_loop_config={"arguments": rest, "environment": environment},
+        torch_config=joining,
+        scaling_config=scaling,
+        run_config=running,
+    ).fit()
+    Report(speaks=True).result(Storage(Path(config.checkpoint.dir) / config.run).done() or {})
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
