@@ -2,12 +2,14 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rules.judging import judge, judge_good_job_with
+from tests.rules.telling import check_told, manifests
 
 WHOLE = st.integers(min_value=1, max_value=64)
 TRAINING_JOB = "TrainingJob/llama-sft spec"
@@ -71,7 +73,9 @@ def deepspeed(config: dict[str, object], *arguments: str, mount: str = "/etc/ds"
     trainer = {
         "name": "trainer",
         "args": ["train.py", *arguments],
-        "volumeMounts": [{"name": "ds", "mountPath": mount, **({"subPath": "x"} if mount.endswith(".json") else {})}],
+        "volumeMounts": [
+            {"name": "ds", "mountPath": mount, **({"subPath": "ds_config.json"} if mount.endswith(".json") else {})}
+        ],
         **container,
     }
     volumes = [{"name": "ds", "configMap": {"name": "llama-sft-deepspeed"}}]
@@ -118,11 +122,20 @@ DATA = "ConfigMap/llama-sft-deepspeed data[ds_config.json].train_batch_size"
         ({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 4}, [], None),
         ({"train_batch_size": 16}, ["--tensor-model-parallel-size=8"], None),
         ({"zero_optimization": {"stage": 3}}, [], None),
+        ({"zero_optimization": {"stage": 3}}, ["--deepspeed_config=/etc/ds/ds_config.json"], None),
     ],
 )
 def test_deepspeed_batches(config: dict[str, object], arguments: list[str], said: str | None) -> None:
     expected = [f"error: {said} @ {DATA}"] if said else []
     assert judge_good_job_with("BAT003", deepspeed(config, *arguments)) == expected
+
+
+def test_a_batch_that_nobody_gives() -> None:
+    text = deepspeed({"gradient_accumulation_steps": 2}, "--deepspeed", "--deepspeed_config=/etc/ds/ds_config.json")
+    assert judge_good_job_with("BAT003", text) == [
+        "error: neither train_batch_size nor train_micro_batch_size_per_gpu is given, and DeepSpeed needs one"
+        " @ ConfigMap/llama-sft-deepspeed data[ds_config.json].gradient_accumulation_steps"
+    ]
 
 
 def test_a_deepspeed_configuration_on_the_command_line() -> None:
@@ -193,10 +206,15 @@ WORKER = "PyTorchJob/bert spec.pytorchReplicaSpecs.Worker.template.spec.containe
             2,
             4,
             "--global-batch-size=512",
-            "a global batch of 512 cannot be shared by 3 nodes: 512 / 24 ranks = 21.3333",
+            "a global batch of 512 cannot be shared by 3 nodes: 512 / ranks 24 = 21.3333",
         ),
     ],
 )
 def test_elastic_batches(least: int, most: int, arguments: str, said: str | None) -> None:
     expected = [f"warning: {said} @ {WORKER}.command[3]"] if said else []
     assert judge("BAT004", ELASTIC % (least, most, arguments)) == expected
+
+
+@pytest.mark.parametrize("file", manifests("batch"), ids=lambda file: file.stem)
+def test_what_is_said_about_batches(file: Path) -> None:
+    check_told(file, "batch", "deepspeed")

@@ -12,6 +12,7 @@ FAMILIES = (
     "batch",
     "contract",
     "coverage",
+    "deepspeed",
     "gang",
     "gitops",
     "isolation",

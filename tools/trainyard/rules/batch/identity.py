@@ -7,6 +7,7 @@ from typing import Any
 from trainyard.fieldpath import lookup
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.rules.programs import as_number
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 
@@ -140,13 +141,7 @@ def _count(job: Object, *path: str) -> int | None:
 
 def _number(job: Object, *path: str) -> float | None:
     """A number of the job; PyYAML reads 2e-5 as text, which counts as the number that it is."""
-    value = _field(job, *path)
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        return float(value)
-    except ValueError:
-        return None
+    return as_number(_field(job, *path))
 
 
 def _batch_remedy(whole: int, micro: int, ranks: int, product: int) -> str:

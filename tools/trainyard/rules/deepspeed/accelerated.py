@@ -1,0 +1,35 @@
+"""The configuration of `accelerate launch` itself, which may hold DeepSpeed's or name its file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from trainyard.objects import Spot
+from trainyard.rules.deepspeed.files import file_of
+from trainyard.workload.model import Container, PodSet, Workload
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchConfig:
+    """What stands in the file that --config_file names, and the field that holds its text."""
+
+    data: Mapping[Any, Any]
+    spot: Spot
+
+
+def launch_config(workload: Workload, pod_set: PodSet, container: Container) -> LaunchConfig | None:
+    """The configuration of a container's `accelerate launch`; None where it has none, or its text is not known."""
+    launch = container.launch
+    option = launch.option("config_file") if launch is not None and launch.launcher == "accelerate" else None
+    if option is None or not isinstance(option.value, str):
+        return None
+    file = file_of(workload, pod_set, container, option.value)
+    try:
+        data = None if file is None else yaml.load(file.text, _LOADER)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return None
+    return LaunchConfig(data, file.spot) if file is not None and isinstance(data, dict) else None
