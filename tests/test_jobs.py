@@ -9,7 +9,18 @@ import pytest
 from trainyard.render import render
 
 HOME = Path(__file__).resolve().parents[1]
-JOBS = ("jobs/research/gpt2-124m", "jobs/research/llama-8b-sft")
+JOBS = (
+    "jobs/research/all-reduce-gpu-east",
+    "jobs/research/gpt2-124m",
+    "jobs/research/gpt2-124m-tf",
+    "jobs/research/gpt2-355m",
+    "jobs/research/gpt2-774m",
+    "jobs/research/llama-70b-cpt",
+    "jobs/research/llama-8b-chat",
+    "jobs/research/llama-8b-code",
+    "jobs/research/llama-8b-math",
+    "jobs/research/llama-8b-sft",
+)
 SNAPSHOTS = HOME / "tests" / "snapshots" / "jobs"
 
 

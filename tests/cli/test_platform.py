@@ -1,11 +1,12 @@
 """What a cluster holds is known to its jobs: clusters/<name>/platform, rendered once a run."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.command import GPT2, LLAMA, Repository
+from tests.cli.command import GPT2, HOME, LLAMA, Repository
 from trainyard.cluster import platforms_named
 from trainyard.sources import Sources
 
@@ -13,6 +14,14 @@ MATH = "jobs/research/llama-8b-math"
 SECOND = "jobs/research/llama-8b-physics"
 PLATFORM = "clusters/gpu-east/platform"
 DIGEST = "sha256:" + "1" * 64
+
+
+@pytest.fixture
+def checkout(checkout: Repository) -> Repository:
+    """With a job that takes a runtime of its cluster's platform."""
+    shutil.copytree(HOME / MATH, checkout.root / MATH)
+    checkout.commit()
+    return checkout
 
 
 def told(report: dict[str, Any], rule: str) -> list[dict[str, Any]]:

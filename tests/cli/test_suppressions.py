@@ -29,7 +29,7 @@ def test_one_that_silences_nothing(checkout: Repository) -> None:
     checkout.replace(f"{GPT2}/job.yaml", "nodes: 4", "nodes: 4 # lint-jobs: ignore[NET002] nothing is wrong")
 
     for arguments in ([], [GPT2], ["jobs"], ["--no-cache"], ["--changed", "main"]):
-        assert found(checkout, *arguments) == [("SUP001", f"{GPT2}/job.yaml", 11, [GPT2])], arguments
+        assert found(checkout, *arguments) == [("SUP001", f"{GPT2}/job.yaml", 9, [GPT2])], arguments
     assert checkout.lint().stdout.splitlines()[-1].startswith("1 warning in 1 of 2 jobs")
     assert found(checkout, LLAMA) == []
 

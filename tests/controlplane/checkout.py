@@ -48,7 +48,7 @@ def add_job(
     extra: str = "",
     patch: list[dict[str, object]] | None = None,
 ) -> str:
-    """A job like the good one but for parts of its spec, one resource more, or a JSON patch on its Job."""
+    """A job like the good one but for parts of its spec, one resource more, or a JSON patch on its PodTemplate."""
     folder = root / "jobs/research" / name
     shutil.copytree(root / "jobs/research" / GOOD, folder)
     job = yaml.safe_load((folder / "job.yaml").read_text())
@@ -61,7 +61,7 @@ def add_job(
         kustomization["resources"].append("extra.yaml")
     if patch:
         (folder / "patch.yaml").write_text(yaml.safe_dump(patch, sort_keys=False))
-        kustomization["patches"].append({"path": "patch.yaml", "target": {"kind": "Job"}})
+        kustomization["patches"].append({"path": "patch.yaml", "target": {"kind": "PodTemplate"}})
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization, sort_keys=False))
     return f"jobs/research/{name}"
 
@@ -75,7 +75,7 @@ def add_manifest(root: Path, name: str, text: str) -> str:
 
 def add_refused(root: Path) -> list[str]:
     """One job or manifest for each way to be refused."""
-    pod = "/spec/template/spec"
+    pod = "/template/spec"
     helper = {"name": "fetch", "image": "fetch", "resources": {"limits": {"cpu": "200", "memory": "1Gi"}}}
     helper["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     return [

@@ -184,7 +184,7 @@ class Ground:
 
     @contextlib.contextmanager
     def job(self, unit: Unit) -> Iterator[Run]:
-        """A unit's job, run by its controllers; nothing of it is left afterwards."""
+        """A unit's job, run by its controllers; its objects and its pods are gone afterwards."""
         workload = workload_of(unit)
         self.ensure(*CONTROLLERS_OF[workload.object.group, workload.object.kind])
         if any(pod_set.spec.get("schedulerName") == COSCHEDULER for pod_set in workload.pod_sets):

@@ -62,7 +62,7 @@ def test_lint_jobs_asks_the_server_where_it_is_told_to(tmp_path: Path) -> None:
     before, after = (json.loads(done.stdout)["findings"] for done in (alone, asked))
     added = [finding for finding in after if finding not in before]
     assert [finding["rule"] for finding in added] == ["API001"]
-    assert added[0]["message"].startswith("the API server refuses pod 7 of 7: exceeded quota: cluster")
+    assert added[0]["message"].startswith("the API server refuses pod 7 of 7: exceeded quota: team")
 
 
 def test_input_that_cannot_be_judged_is_told_apart(tmp_path: Path) -> None:

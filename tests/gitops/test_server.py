@@ -49,7 +49,8 @@ def job(plane: Ground, request: pytest.FixtureRequest) -> Iterator[Json]:
     """A job of each kind, suspended as Kueue suspends it."""
     first, *others = yaml.safe_load_all(request.param.read_text())
     item: Json = first
-    plane.ensure(*CONTROLLERS_OF[item["kind"]])
+    group, _, _ = item["apiVersion"].rpartition("/")
+    plane.ensure(*CONTROLLERS_OF[group, item["kind"]])
     for data in (*others, item):
         plane.client.apply(data)
     yield item

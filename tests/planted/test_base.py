@@ -65,7 +65,7 @@ POD = "spec.template.spec"
             "value: $(JOB)-master.$(JOB):$(RENDEZVOUS_PORT)",
             "value: ▸$(JOB)-master",
             TITLE,
-            f"{POD}.containers[0].env[PET_RDZV_ENDPOINT].value",
+            f"{POD}.containers[0].env[PET_RDZV_ENDPOINT]",
         ),
         (
             "RDV007",

@@ -26,7 +26,7 @@ def test_mistake_is_shown_where_it_was_written(checkout: Checkout) -> None:
     done = lint_jobs(checkout, "--color=never")
     assert done.returncode == 1
     assert "error[BAT001]" in done.stdout
-    assert f"--> {LLAMA}/job.yaml:16:13\n   |\n16 |     global: 256\n   |             ^^^" in done.stdout
+    assert f"--> {LLAMA}/job.yaml:15:13\n   |\n15 |     global: 256\n   |             ^^^" in done.stdout
 
 
 def test_input_that_cannot_be_judged(checkout: Checkout) -> None:

@@ -127,7 +127,7 @@ def test_fewer_gpus_than_ranks(checkout: Checkout) -> None:
             f"{GPT2}/job.yaml",
             "gpusPerNode: ▸8",
             "Job/research/gpt2-124m",
-            f"{LLAMA_TRAINER}.env[PET_NPROC_PER_NODE].value",
+            f"{LLAMA_TRAINER}.env[PET_NPROC_PER_NODE]",
         )
     )
 

@@ -79,7 +79,7 @@ def test_more_ranks_than_gpus(checkout: Checkout) -> None:
             GPT2_JOB,
             "gpusPerNode: ▸16",
             "Job/research/gpt2-124m",
-            f"{CONTAINER}.env[PET_NPROC_PER_NODE].value",
+            f"{CONTAINER}.env[PET_NPROC_PER_NODE]",
         )
     )
 
@@ -93,7 +93,7 @@ def test_fewer_ranks_than_gpus(checkout: Checkout) -> None:
             GPT2_JOB,
             "gpusPerNode: ▸4",
             "Job/research/gpt2-124m",
-            f"{CONTAINER}.env[PET_NPROC_PER_NODE].value",
+            f"{CONTAINER}.env[PET_NPROC_PER_NODE]",
         )
     )
 

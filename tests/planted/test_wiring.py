@@ -39,7 +39,7 @@ def test_replacement_is_left_out(checkout: Checkout) -> None:
     checkout.replace(WIRING, text[start:end], "")
     file = "base/rendezvous/pod-template.yaml"
     checkout.replace(file, 'value: "8"', 'value: "16"')
-    path = "spec.template.spec.containers[0].env[PET_NPROC_PER_NODE].value"
+    path = "spec.template.spec.containers[0].env[PET_NPROC_PER_NODE]"
     checkout.expect(Found("RDV002", file, 'value: ▸"16"', "Job/research/gpt2-124m", path))
 
 

@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from tests.replay.support import compare
+from trainyard.fieldpath import lookup
 
+REPLICAS = {"MPIJob": "mpiReplicaSpecs", "PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs"}
+NODES = {
+    "Job": ("spec", "completions"),
+    "JobSet": ("spec", "replicatedJobs", 0, "template", "spec", "completions"),
+    "RayJob": ("spec", "rayClusterSpec", "workerGroupSpecs", 0, "replicas"),
+    "TrainJob": ("spec", "trainer", "numNodes"),
+} | {kind: ("spec", replicas, "Worker", "replicas") for kind, replicas in REPLICAS.items()}
+"""Where each kind says how many nodes it takes."""
 ROOT = Path(__file__).parents[2]
 JOBS = sorted(str(file.parent.relative_to(ROOT)) for file in ROOT.glob("jobs/*/*/kustomization.yaml"))
 
@@ -22,7 +31,8 @@ def test_every_value_has_a_place(job: str) -> None:
 @pytest.mark.parametrize("job", JOBS)
 def test_numbers_of_a_job_point_at_its_job_file(job: str) -> None:
     both = compare(ROOT, job)
-    found = next(item for item in both.objects if item.kind == "Job")
-    position = both.replay.position(found, ("spec", "completions"))
-    assert position is not None
-    assert position.file == f"{job}/job.yaml"
+    [found] = [item for item in both.objects if item.kind in NODES]
+    [nodes] = [fact.plain()["spec"]["nodes"] for fact in both.replay.facts if fact.plain()["kind"] == "TrainingJob"]
+    assert lookup(found.data, NODES[found.kind]) == nodes
+    place = both.at(found, NODES[found.kind])
+    assert place == f"{job}/job.yaml: nodes: {nodes} [{nodes}]"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from set_up.targets import TARGETS
 from tests.setup.conftest import HOME, Run
 
 FRESH = ["bin", "lint", "lock"]
@@ -187,10 +188,7 @@ def test_an_old_python_hands_over_to_a_newer_one_on_path(checkout: Path, run: Ru
 
     done = run(sys.executable, "-c", AS_PYTHON_3_9, script, "nonsense", PATH=str(tmp_path / "newer"))
 
-    assert (done.returncode, done.stderr) == (
-        2,
-        "usage: bootstrap.py lint|test|controlplane|controllers|old-kustomize|uv\n",
-    )
+    assert (done.returncode, done.stderr) == (2, f"usage: bootstrap.py {'|'.join(TARGETS)}\n")
 
 
 def test_without_uv_and_pip_it_says_what_to_install(checkout: Path, run: Run, tmp_path: Path) -> None:

@@ -97,7 +97,14 @@ MISTAKES = [
         "trainjob-torch",
         "{name: OUTPUT, value: /checkpoints/bert}",
         '{name: PET_NNODES, value: "2"}',
-        "RDV011 PET_NNODES set by hand, but torchrun sets it @ TrainJob spec.trainer.env.1.value",
+        "NCL063 PET_NNODES is set, but Kubeflow Trainer sets it itself and refuses or overwrites it"
+        " @ TrainJob spec.trainer.env.1",
+    ),
+    (
+        "trainjob-torch",
+        '{name: EPOCHS, value: "1"}',
+        '{name: PET_NNODES, value: "1"}',
+        "RDV011 PET_NNODES set by hand, but torchrun sets it @ ClusterTrainingRuntime",
     ),
     (
         "trainjob-torch",
