@@ -10,6 +10,7 @@ from trainyard.rules.mpi import mpi_ranks_per_worker
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import ranks_per_pod, starts
+from trainyard.workload.made import written
 from trainyard.workload.model import Container, Setting, Workload
 from trainyard.workload.plain import entries, sequence, text
 
@@ -276,7 +277,7 @@ def reserved_env_set(workload: Workload) -> Iterator[Problem]:
         for name, spot in _own_variables(start.container):
             final = start.container.env.get(name)
             by_controller = final is not None and final.origin == "controller"
-            if by_controller and workload.object.kind == "TrainJob":
+            if by_controller and written(spot).path[:3] == ("spec", "trainer", "env"):
                 continue  # Trainer refuses these (NCL063)
             if by_controller or (set_by and name in _SET_BY_TORCHRUN and not _refers_to(start.container, name)):
                 found.append((name, spot))
