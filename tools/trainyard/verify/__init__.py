@@ -220,3 +220,4 @@ def _make_namespaces(admin: Client, jobs: Sequence[_Made]) -> None:
     names = {item.namespace for job in jobs if job.unit is not None for item in job.unit.objects}
     for name in sorted(names - {"", "default"}):
         admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": name, "name": "default"}})
