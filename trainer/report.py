@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +12,9 @@ class Report:
     """Rank 0's voice; the other ranks have none."""
 
     def __init__(self, speaks: bool) -> None:
-        self.speaks, self.terminal = speaks, sys.stdout.isatty()
+        self.speaks = speaks
+        # Open MPI gives every rank a terminal, and reads it itself
+        self.terminal = sys.stdout.isatty() and "OMPI_COMM_WORLD_SIZE" not in os.environ
 
     def say(self, text: str) -> None:
         """One line for people."""

@@ -16,8 +16,11 @@ from typing import Any
 
 import pytest
 
+from tests.trainer import ranks as processes
+
 HOME = Path(__file__).resolve().parents[2]
 HAS_TORCH = find_spec("torch") is not None
+os.environ |= {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
 collect_ignore = (
     [] if HAS_TORCH else [path.name for path in Path(__file__).parent.glob("test_*.py") if "config" not in path.name]
 )
@@ -83,9 +86,13 @@ class Trainer:
             start_new_session=True,
         )
 
-    def __call__(self, *keys: str, ranks: int = 1, launcher: Sequence[str] = (), module: str = "trainer") -> Run:
-        """A run from start to end."""
-        return finished(self.start(*keys, ranks=ranks, launcher=launcher, module=module))
+    def __call__(self, *keys: str, ranks: int = 1) -> Run:
+        """A run from start to end, its ranks on their own as if an operator had started them."""
+        settings = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
+        settings |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        places = [environment(RANK=str(rank), LOCAL_RANK=str(rank), **settings) for rank in range(ranks)]
+        codes, out, errors = processes.run(self.arguments(keys, ranks), places)
+        return Run(max(codes), _lines(out), errors)
 
     def folder(self, run: str) -> Path:
         return self.checkpoints / run
@@ -119,8 +126,11 @@ def finished(process: "subprocess.Popen[str]", timeout: float = 180) -> Run:
         kill(process)
         out, errors = process.communicate()
         raise AssertionError(f"the run hangs\n{out}\n{errors}") from None
-    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    return Run(process.returncode, lines, errors)
+    return Run(process.returncode, _lines(out), errors)
+
+
+def _lines(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
 def kill(process: "subprocess.Popen[str]") -> None:

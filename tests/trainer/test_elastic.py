@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.trainer.conftest import Trainer, finished, free_port, torchrun, until
+from tests.trainer.conftest import Trainer, finished, free_port, kill, torchrun, until
 from tests.trainer.test_parallel import TOLERANCE
 
 pytestmark = pytest.mark.torch
@@ -34,33 +34,28 @@ def test_killed_rank_costs_the_steps_since_the_last_checkpoint(train: Trainer) -
 def test_world_shrinks_and_grows_between_sizes_that_divide_the_batch(train: Trainer) -> None:
     """Two nodes; one dies, and the other goes on alone; then a new one joins it."""
     meeting = [f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-backend=c10d", "--rdzv-id=grow", "--nnodes=1:2"]
-    node = [
-        *torchrun(1)[:-1],
-        *meeting,
-        "--max-restarts=9",
-        "--monitor-interval=0.1",
-        "--rdzv-conf=last_call_timeout=1",
-    ]
-    keys = ["run=elastic", *ELASTIC, "steps=2000", "checkpoint.every_steps=10", "micro_batch=8"]
-    first, second = (train.start(*keys, launcher=node) for _ in range(2))
+    node = [*torchrun(1)[:-1], *meeting, "--max-restarts=9", "--monitor-interval=0.1"]
+    conf = "--rdzv-conf=last_call_timeout=1,is_host="
+    keys = ["run=elastic", *ELASTIC, "steps=6000", "checkpoint.every_steps=20", "sequence_length=64"]
+    first, second = (train.start(*keys, launcher=[*node, f"{conf}{host}"]) for host in ("true", "false"))
     saved = train.folder("elastic")
     until(lambda: len(list(saved.glob("step-*"))) >= 2)
 
-    second.kill()  # the agent alone: its rank goes with it
+    kill(second)
     seen = max(int(path.name.removeprefix("step-")) for path in saved.glob("step-*"))
     until(lambda: any(int(path.name.removeprefix("step-")) > seen + 20 for path in saved.glob("step-*")))
-    third = train.start(*keys, launcher=node)
+    third = train.start(*keys, launcher=[*node, f"{conf}false"])
     runs = [finished(process, timeout=240) for process in (first, third)]
 
     assert runs[0].code == 0, runs[0].errors
     result = next(run.result for run in runs if run.lines and "final_loss" in run.result)
-    assert (result["steps"], result["samples"], result["world_size"]) == (2000, 16000, 2)
+    assert (result["steps"], result["samples"], result["world_size"]) == (6000, 48000, 2)
 
 
 def test_size_that_does_not_divide_is_refused(train: Trainer) -> None:
     run = train("run=three", *ELASTIC, ranks=3)
 
-    assert run.code == 1
+    assert run.code == 2
     assert (
         "3 ranks cannot train a global batch of 8: from 1 nodes of 3 ranks on, the sizes that divide it are none"
         in run.errors

@@ -60,7 +60,7 @@ def test_nodes_without_a_meeting_point_are_refused() -> None:
 def test_mpirun(train: Trainer, one_rank: Run) -> None:
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", sys.executable]
 
-    run = train("run=mpi", ranks=2, launcher=command)
+    run = finished(train.start("run=mpi", ranks=2, launcher=command))
 
     assert run.code == 0, run.errors
     assert run.result["world_size"] == 2
