@@ -104,13 +104,18 @@ def measure(jobs: int, runs: int) -> None:
         )
 
 
+def start_python() -> None:
+    """The floor: what an interpreter and one import cost."""
+    subprocess.run([sys.executable, "-c", "import yaml"], check=True)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 100, 1000], metavar="N", help="default: 1 100 1000")
     parser.add_argument("--runs", type=int, default=3, help="runs of each; the median counts (default: 3)")
     options = parser.parse_args()
-    floor = timed(lambda: subprocess.run([sys.executable, "-c", "import yaml"], check=True) and None, 5)
+    floor = timed(start_python, 5)
     print(f"python -c 'import yaml': {floor:.3f} s; {os.cpu_count()} cores; wall seconds, median of {options.runs}")
     heads = ("kustomize", "library", "lint cold", "lint warm")
     print(f"{'jobs':>6} " + " ".join(f"{head:>10}" for head in heads) + f" {'cold/library':>13} {'warm/cold':>10}")
