@@ -7,6 +7,7 @@ from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.starts import meets_others, starts
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import mapping
 
@@ -68,7 +69,8 @@ def gang_size(workload: Workload) -> Iterator[Problem]:
     """A pod group's size is not the number of pods of its job.
 
     With more members than pods the gang never forms and the job waits for ever. With fewer, some pods start and wait
-    for ranks that have no node, holding their GPUs.
+    for ranks that have no node, holding their GPUs. A Volcano job whose pods do not wait for each other may start with
+    fewer.
 
     Bad:
         apiVersion: scheduling.x-k8s.io/v1alpha1
@@ -97,8 +99,9 @@ def gang_size(workload: Workload) -> Iterator[Problem]:
     pods, workers = workload.pods, _workers(workload)
     if pods is None or _is_elastic(workload):
         return
+    by_choice = workload.object.group == "batch.volcano.sh" and not any(meets_others(s) for s in starts(workload))
     for members, where in _gang_sizes(workload):
-        if members not in (pods, workers):
+        if members not in (pods, workers) and not (by_choice and members < pods):
             consequence = "the gang never forms" if members > pods else "some pods may start without the rest"
             yield Problem(
                 f"the pod group waits for {members} pods, but the job has {pods}: {consequence}",

@@ -9,10 +9,11 @@ from trainyard.rules.counts import number
 from trainyard.rules.once import once
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.volumes import Mount, mounts
-from trainyard.workload.model import Workload
+from trainyard.rules.volumes import Mount, Volume, mounts
+from trainyard.workload.model import PodSet, Workload
 
 _SHARED_MEMORY = PurePosixPath("/dev/shm")
+_DEFAULT_SIZE = 64 * 2**20
 
 
 @rule("MEM001", "shared-memory-default", Severity.ERROR, needs=Workload)
@@ -75,15 +76,25 @@ def shared_memory_default(workload: Workload) -> Iterator[Problem]:
             elif mount.volume.source == "emptyDir" and not mount.volume.in_memory:
                 message = f"/dev/shm of container {container.name} is on the node's disk"
                 spot = mount.volume.spot.below("emptyDir", label="medium is not Memory")
+            elif mount.volume.in_memory and _is_as_small_as_the_default(mount.volume):
+                message = (
+                    f"/dev/shm of container {container.name} is {mount.volume.data['sizeLimit']}, the default or less"
+                )
+                spot = mount.volume.spot.below("emptyDir", "sizeLimit", label="NCCL and a few loader workers fill it")
             else:
                 continue
             yield Problem(message, spot, help="mount an emptyDir with medium Memory and a sizeLimit on /dev/shm")
 
 
+def _is_as_small_as_the_default(volume: Volume) -> bool:
+    size = quantity(volume.data.get("sizeLimit"))
+    return size is not None and size <= _DEFAULT_SIZE
+
+
 @rule("MEM002", "shared-memory-over-limit", Severity.WARNING, needs=Workload)
 @once
 def shared_memory_over_limit(workload: Workload) -> Iterator[Problem]:
-    """A memory volume may grow to the memory limit of its container, or to that of the node.
+    """Memory volumes may grow to the memory limit of their container, or to that of the node.
 
     What is written to an emptyDir with medium Memory counts as memory of the container. A volume that may take the
     whole limit ends in an out-of-memory kill where a smaller one would end in a clear "no space left on device". With
@@ -126,12 +137,48 @@ def shared_memory_over_limit(workload: Workload) -> Iterator[Problem]:
     """
     for pod_set in workload.pod_sets:
         seen: set[str] = set()
-        for mount in mounts(pod_set):
-            judged = mount.volume.in_memory and mount.volume.name not in seen and _is_written(mount)
-            problem = _over_limit(mount) if judged else None
+        for mount in memory_mounts(pod_set):
+            problem = _over_limit(mount) if mount.volume.name not in seen else None
             if problem is not None:
                 seen.add(mount.volume.name)
                 yield problem
+        if not seen:
+            yield from _together_over_limit(pod_set)
+
+
+def memory_mounts(pod_set: PodSet) -> Iterator[Mount]:
+    """Where containers write to the memory volumes that manifests hold."""
+    yield from (mount for mount in mounts(pod_set) if mount.volume.in_memory and _is_written(mount))
+
+
+def without_bound(mount: Mount) -> bool:
+    """Whether a memory volume may grow to the memory of the node, as nothing limits it or its container."""
+    return mount.volume.data.get("sizeLimit") is None and "memory" not in mount.container.limits
+
+
+def _together_over_limit(pod_set: PodSet) -> Iterator[Problem]:
+    """Several volumes of one container that fit alone, and not together."""
+    by_container: dict[str, dict[str, Mount]] = {}
+    for mount in memory_mounts(pod_set):
+        by_container.setdefault(mount.container.name, {})[mount.volume.name] = mount
+    for found in by_container.values():
+        first, *others = found.values()
+        limit = first.container.limits.get("memory")
+        sizes = [quantity(mount.volume.data.get("sizeLimit")) for mount in found.values()]
+        allowed = None if limit is None else quantity(limit.value)
+        if not others or limit is None or allowed is None or None in sizes:
+            continue
+        if sum(size for size in sizes if size is not None) < allowed:
+            continue
+        written = " + ".join(str(mount.volume.data["sizeLimit"]) for mount in found.values())
+        spots = tuple(mount.volume.spot.below("emptyDir", "sizeLimit") for mount in others)
+        yield Problem(
+            f"memory volumes {', '.join(found)} may grow to {written}, but container {first.container.name} has "
+            f"{limit.value}",
+            first.volume.spot.below("emptyDir", "sizeLimit", label="counts as memory of the container"),
+            (*(spot.saying("so does this") for spot in spots), limit.spot.saying("the memory limit")),
+            f"make them smaller, to leave room for the processes in the {limit.value}",
+        )
 
 
 def _is_written(mount: Mount) -> bool:
@@ -143,7 +190,7 @@ def _over_limit(mount: Mount) -> Problem | None:
     volume, limit = mount.volume, mount.container.limits.get("memory")
     size, allowed = volume.data.get("sizeLimit"), None if limit is None else quantity(limit.value)
     spot = volume.spot.below("emptyDir")
-    if size is None and limit is None:
+    if limit is None and without_bound(mount):
         message = f"memory volume {volume.name} may grow to the memory of the node"
         resources = mount.container.spot.below("resources", "limits", label="no memory limit")
         return Problem(message, spot.saying("no sizeLimit"), (resources,), "set a sizeLimit and a memory limit")

@@ -1,11 +1,36 @@
-"""Names that controllers make from the job's name."""
+"""Names of jobs, of what they make, and in their pods."""
 
+import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
+from trainyard.objects import Object
+from trainyard.rules.jobspecs import job_specs
+from trainyard.rules.once import once
+from trainyard.rules.parts import items, pairs, word
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.adapters import made_names
+from trainyard.workload.made_names import LONGEST
 from trainyard.workload.model import Workload
+from trainyard.workload.plain import text
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+_FROM_LETTER = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?\Z")
+_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
+_PORT = re.compile(r"(?=.*[a-z])[a-z0-9](-?[a-z0-9])*\Z")
+_LONGEST_PORT, _LONGEST_OBJECT = 15, 253
+_FROM_LETTER_KINDS = {
+    "": ("Service",),
+    "jobset.x-k8s.io": ("JobSet",),
+    "kubeflow.org": ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"),
+    "ray.io": ("RayCluster", "RayCronJob", "RayJob", "RayService"),
+    "trainer.kubeflow.org": ("TrainJob",),
+}
+_ANY_NAME = ("rbac.authorization.k8s.io",)
+_FILLED_IN = ("$", "{")
+"""What stands in a name that a later tool fills in."""
 
 
 @rule("NAM001", "name-too-long", Severity.ERROR, needs=Workload)
@@ -56,3 +81,133 @@ def name_too_long(workload: Workload) -> Iterator[Problem]:
         () if longest.spot.path == name.path else (longest.spot.saying("a part of it"),),
         f"shorten the job's name by {over}",
     )
+
+
+@rule("NAM002", "name-refused", Severity.ERROR, needs=Object)
+def name_refused(item: Object) -> Iterator[Problem]:
+    """An object has a name that the API server or its controller does not take.
+
+    Names are lower-case letters, digits and hyphens. Names of operators' jobs become host names of pods and names of
+    Services, so they start with a letter and have no dots; an underscore or a capital letter no name has.
+
+    Bad:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: ViT_large}
+        spec: {}
+    Good:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: vit-large}
+        spec: {}
+    Near miss:
+        # whole
+        apiVersion: rbac.authorization.k8s.io/v1
+        kind: ClusterRole
+        metadata: {name: "system:Vit_reader"}
+
+    Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+    """
+    name = word(item.at("metadata", "name"))
+    if not name or item.group in _ANY_NAME or any(mark in name for mark in _FILLED_IN):
+        return
+    pattern, rule_of = _SUBDOMAIN, "lower-case letters, digits, hyphens and dots"
+    indexed = item.kind == "Job" and any(job.indexed for job in job_specs(item))
+    if indexed or (item.group, item.kind) == ("", "Namespace"):
+        pattern, rule_of = _LABEL, "lower-case letters, digits and hyphens"
+    if item.kind in _FROM_LETTER_KINDS.get(item.group, ()):
+        pattern, rule_of = _FROM_LETTER, "lower-case letters, digits and hyphens, a letter first"
+    if not pattern.match(name) or len(name) > _LONGEST_OBJECT:
+        better = _mended(name)
+        yield Problem(
+            f"{name} is no name of a {item.kind}: those are {rule_of}",
+            item.at("metadata", "name", label="is refused"),
+            help=f"call it {better}" if pattern.match(better) else "give it another name",
+        )
+
+
+@rule("NAM003", "name-in-pod-refused", Severity.ERROR, needs=Workload)
+@once
+def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
+    """A container, a volume or a port of a pod has a name that the API server refuses, or two have the same.
+
+    Containers and volumes are called by lower-case letters, digits and hyphens, as are replicatedJobs and tasks, after
+    which pods are called. Ports have at most 15 of them, with one letter. The job is taken where only its pods are
+    refused, and has none then.
+
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, ports: [{name: pytorch-rendezvous, containerPort: 1}]}]}}}
+    Good:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, ports: [{name: rendezvous, containerPort: 1}]}]}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, env: [{name: Torch_Home, value: /cache}]}]}}}
+
+    Source: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
+    """
+    for field, what in (("replicatedJobs", "replicatedJob"), ("tasks", "task")):
+        for spot, _ in items(workload.object.at("spec", field)):
+            name = word(spot.below("name"))
+            if name and not _LABEL.match(name):
+                yield Problem(f"{name} is no name of a {what}", spot.below("name"), help=f"call it {_mended(name)}")
+    for pod_set in workload.pod_sets:
+        pod = pod_set.template.below("spec")
+        for kind in ("containers", "initContainers", "volumes"):
+            what = "volume" if kind == "volumes" else "container"
+            seen: set[str] = set()
+            for spot, data in items(pod.below(kind)):
+                name = text(data.get("name"))
+                if name in seen:
+                    help = "give each its own name"
+                    yield Problem(f"two {what}s are called {name}", spot.below("name"), help=help)
+                elif name and (not _LABEL.match(name) or len(name) > LONGEST):
+                    help = f"call it {_mended(name)}"
+                    yield Problem(f"{name} is no name of a {what}", spot.below("name"), help=help)
+                seen.add(name)
+                for port, _ in items(spot.below("ports")):
+                    own = word(port.below("name"))
+                    if own and (not _PORT.match(own) or len(own) > _LONGEST_PORT):
+                        help = (
+                            f"use at most {_LONGEST_PORT} lower-case letters, digits and hyphens, one letter among them"
+                        )
+                        yield Problem(f"{own} is no name of a port", port.below("name"), help=help)
+
+
+@rule("NAM004", "label-refused", Severity.ERROR, needs=Workload)
+@once
+def label_refused(workload: Workload) -> Iterator[Problem]:
+    """A label of a job or of its pods has a key or a value that the API server refuses.
+
+    A value has at most 63 characters: letters, digits, hyphens, dots and underscores, with a letter or a digit at both
+    ends. A path, a model's name with its owner, or a sentence is none: annotations take those.
+
+    Bad:
+        kind: Job
+        metadata: {labels: {model: meta-llama/Llama-3-8B}}
+    Good:
+        kind: Job
+        metadata: {labels: {model: Llama-3-8B}}
+    Near miss:
+        kind: Job
+        metadata: {annotations: {model: meta-llama/Llama-3-8B}}
+
+    Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
+    """
+    places = [workload.object.at("metadata", "labels")]
+    places += [pod_set.template.below("metadata", "labels") for pod_set in workload.pod_sets]
+    for spot in places:
+        for key, value in pairs(spot).items():
+            if not _KEY.match(key) or len(key.rpartition("/")[2]) > LONGEST:
+                yield Problem(f"{key} is no key of a label", spot.below(key), help="use letters, digits and hyphens")
+            elif not _VALUE.match(value) or len(value) > LONGEST:
+                help = "shorten it, or write it as an annotation"
+                yield Problem(f"{value} is no value of a label", spot.below(key), help=help)
+
+
+def _mended(name: str) -> str:
+    """A name as near as may be: lower case, and hyphens for what no name holds."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

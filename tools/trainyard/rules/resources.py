@@ -6,9 +6,10 @@ from trainyard.fieldpath import lookup
 from trainyard.finding import Severity
 from trainyard.quantity import quantity
 from trainyard.rules.counts import gpu_limit, number
+from trainyard.rules.memory import memory_mounts, without_bound
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
-from trainyard.workload.model import Container, Workload
+from trainyard.workload.model import Container, PodSet, Workload
 
 
 @rule("GPU001", "gpu-request-differs", Severity.ERROR, needs=Workload)
@@ -93,7 +94,8 @@ def _device_counts(container: Container) -> Iterator[Problem]:
 def node_has_fewer_gpus(workload: Workload) -> Iterator[Problem]:
     """A pod asks for more GPUs than a node of its cluster has.
 
-    A pod runs on one node. No node can ever take this one, so it stays Pending, and the job with it.
+    A pod runs on one node. No node can ever take this one, so it stays Pending, and the job with it. Init containers
+    run before the others and count by themselves, except those that keep running: they hold their GPUs beside them.
 
     Bad:
 
@@ -134,10 +136,10 @@ def node_has_fewer_gpus(workload: Workload) -> Iterator[Problem]:
     except KeyError:
         return
     for pod_set in workload.pod_sets:
-        asked = sum(container.gpus for container in pod_set.containers)
+        asked = _gpus_at_once(pod_set)
         if not isinstance(available, int) or asked <= available:
             continue
-        largest = max(pod_set.containers, key=lambda container: container.gpus)
+        largest = max((*pod_set.containers, *pod_set.init_containers), key=lambda container: container.gpus)
         limit = gpu_limit(largest)
         yield Problem(
             f"each pod asks for {number(asked, 'GPU')}, but a node of cluster {workload.cluster.name} has {available}",
@@ -154,7 +156,7 @@ def resources_missing(workload: Workload) -> Iterator[Problem]:
 
     Without a request the scheduler counts nothing: data loaders share what other pods leave, and a node can be filled
     past its memory. Without a memory limit one leak takes the whole node down. A CPU limit is a matter of taste and is
-    not asked for.
+    not asked for. Where a memory volume without a size makes it worse, MEM002 tells of the missing limit.
 
     Bad:
 
@@ -200,10 +202,18 @@ def resources_missing(workload: Workload) -> Iterator[Problem]:
 
     Source: https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
     """
+    unbounded = {
+        mount.container.spot
+        for pod_set in workload.pod_sets
+        for mount in memory_mounts(pod_set)
+        if without_bound(mount)
+    }
     for container in _gpu_containers(workload):
+        told = container.spot in unbounded
         missing = [f"{name} request" for name in ("cpu", "memory") if name not in container.requests]
         if "memory" not in container.limits:
             missing.append("memory limit")
+        missing = [each for each in missing if not (told and each.startswith("memory"))]
         if missing:
             gpus = number(container.gpus, "GPU")
             yield Problem(
@@ -271,6 +281,18 @@ def not_guaranteed(workload: Workload) -> Iterator[Problem]:
                 (limit.spot.saying("what the container may use"),),
                 f"request {limit.value} too, so that a crowded node kills another pod first",
             )
+
+
+def _gpus_at_once(pod_set: PodSet) -> int:
+    """The most GPUs that a pod holds at any time, as the scheduler counts them."""
+    beside, most = 0, 0
+    for container in pod_set.init_containers:
+        if container.data.get("restartPolicy") == "Always":
+            beside += container.gpus
+            most = max(most, beside)
+        else:
+            most = max(most, beside + container.gpus)
+    return max(most, beside + sum(container.gpus for container in pod_set.containers))
 
 
 def _gpu_containers(workload: Workload) -> Iterator[Container]:

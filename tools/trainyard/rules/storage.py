@@ -163,6 +163,8 @@ def _missing_claims(workload: Workload, shared: Sequence[str]) -> Iterator[Probl
             if not volume.claim or volume.claim in claims:
                 continue
             elsewhere = _claim_elsewhere(workload, volume.claim)
+            if elsewhere is not None and not workload.in_job_folder:
+                continue
             place = f", only in {elsewhere.namespace or 'no namespace'}" if elsewhere is not None else ""
             yield Problem(
                 f"claim {volume.claim} does not exist in namespace {workload.object.namespace or 'default'}{place}",
@@ -373,7 +375,7 @@ def output_beside_mount(workload: Workload) -> Iterator[Problem]:
         for container in pod_set.containers:
             mounted = [mount for mount in every if mount.container.name == container.name]
             writable = [mount for mount in mounted if mount.volume.claim and not mount.read_only]
-            output = _output(container)
+            output = output_directory(container)
             if output is None or not writable or _on_a_volume(PurePosixPath(output.value), mounted):
                 continue
             yield Problem(
@@ -384,7 +386,7 @@ def output_beside_mount(workload: Workload) -> Iterator[Problem]:
             )
 
 
-def _output(container: Container) -> Setting | None:
+def output_directory(container: Container) -> Setting | None:
     """The directory that the program is told to write to, where it is an absolute path."""
     flag, variable = argument(container.words, _OUTPUT_FLAGS), container.env.get(_OUTPUT_VARIABLE)
     settings = [flag, None if variable is None else Setting(variable.value, variable.spot)]

@@ -210,8 +210,8 @@ def sshd_on_the_port_of_the_node(workload: Workload) -> Iterator[Problem]:
             continue
         yield Problem(
             "sshd of the workers listens on port 22 of the node, which the node's own sshd has",
-            (port.spot if port is not None else sshd.spot).saying("no -p" if port is None else "port 22"),
-            (pod_set.template.below("spec", "hostNetwork", label="the node's ports are the pod's"),),
+            pod_set.template.below("spec", "hostNetwork", label="the node's ports are the pod's"),
+            ((port.spot if port is not None else sshd.spot).saying("no -p" if port is None else "port 22"),),
             "give sshd another port, such as -p 2222, and ssh the same",
         )
 

@@ -1,0 +1,212 @@
+"""What Kubeflow's operators ask of the replicas of a job: OPR001 and up."""
+
+from collections.abc import Iterator
+
+from trainyard.finding import Severity
+from trainyard.objects import Object
+from trainyard.rules.once import once
+from trainyard.rules.operators.kinds import known_type, operator_kind, replicas
+from trainyard.rules.parts import either, integer, items, part
+from trainyard.rules.places import value_at
+from trainyard.rules.registry import Problem, rule
+from trainyard.workload.plain import text
+
+_ALONE = ("Chief", "Launcher", "Master")
+
+
+@rule("OPR001", "operator-container-missing", Severity.ERROR, needs=Object)
+@once
+def operator_container_missing(item: Object) -> Iterator[Problem]:
+    """No container of a replica has the name that its operator looks for.
+
+    The training operator sets the variables and the port of the rendezvous in the container that it knows by name:
+    pytorch, tensorflow, xgboost, paddle or jax. It refuses a job without one since version 1.8, and before that its
+    pods started and knew nothing of each other.
+
+    Bad:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: TFJob
+        metadata: {name: ranker}
+        spec:
+          tfReplicaSpecs:
+            Worker: {replicas: 2, template: {spec: {containers: [{name: trainer, image: ranker}]}}}
+    Good:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: TFJob
+        metadata: {name: ranker}
+        spec:
+          tfReplicaSpecs:
+            Worker: {replicas: 2, template: {spec: {containers: [{name: tensorflow, image: ranker}]}}}
+    Near miss:
+        # whole
+        apiVersion: kubeflow.org/v2beta1
+        kind: MPIJob
+        metadata: {name: ranker}
+        spec:
+          mpiReplicaSpecs:
+            Launcher: {replicas: 1, template: {spec: {containers: [{name: trainer, image: ranker}]}}}
+            Worker: {replicas: 2, template: {spec: {containers: [{name: trainer, image: ranker}]}}}
+
+    Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/webhooks/tensorflow/tfjob_webhook.go
+    """
+    kind = operator_kind(item)
+    for replica in replicas(item) if kind is not None and kind.container else ():
+        containers = list(items(replica.pod.below("containers")))
+        names = [text(data.get("name")) for _, data in containers]
+        if kind is not None and all(names) and names and kind.container not in names:
+            spot = containers[0][0].below("name") if len(names) == 1 else replica.pod.below("containers")
+            yield Problem(
+                f"no container is named {kind.container}, and the operator of {item.kind}s sets up no other",
+                spot.saying(f"must be {kind.container}"),
+                help=f"call the container that trains {kind.container}",
+            )
+
+
+@rule("OPR002", "replica-type-unknown", Severity.ERROR, needs=Object)
+def replica_type_unknown(item: Object) -> Iterator[Problem]:
+    """A job has a replica type that its operator does not know, or two that exclude each other.
+
+    The operator refuses it, or makes pods that no other pod is told of. A PyTorchJob has Master and Worker, a TFJob has
+    at most one of Chief and Master, an MPIJob starts from a Launcher.
+
+    Bad:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec: {pytorchReplicaSpecs: {Chief: {replicas: 1}, Worker: {replicas: 3}}}
+    Good:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {replicas: 3}}}
+    Near miss:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: TFJob
+        metadata: {name: bert}
+        spec: {tfReplicaSpecs: {chief: {replicas: 1}, ps: {replicas: 1}, worker: {replicas: 3}}}
+
+    Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/webhooks/pytorch/pytorchjob_webhook.go
+    """
+    kind = operator_kind(item)
+    if kind is None:
+        return
+    spot = item.at("spec", kind.field)
+    for key in part(spot):
+        if isinstance(key, str) and not known_type(kind, key):
+            help = f"{item.kind}s have {either(kind.types)}"
+            yield Problem(f"{key} is no replica type of a {item.kind}", spot.below(key), help=help)
+    found = {replica.type: replica.spot for replica in replicas(item)}
+    if "Chief" in found and "Master" in found:
+        related = (found["Chief"].saying("leads already"),)
+        help = "leave one of them out"
+        yield Problem(
+            "the TFJob has a Chief and a Master, but one replica alone may lead", found["Master"], related, help
+        )
+    if found and "Launcher" in kind.types and "Launcher" not in found:
+        yield Problem("the MPIJob has no Launcher, which would start its ranks", spot, help="add a Launcher")
+
+
+@rule("OPR003", "replica-count-refused", Severity.ERROR, needs=Object)
+def replica_count_refused(item: Object) -> Iterator[Problem]:
+    """A replica type has a number of pods that its operator does not take.
+
+    One pod leads: Master, Chief and Launcher are one, and a PyTorchJob must say so, since its check sees no default. A
+    Worker has at least one pod.
+
+    Bad:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec: {pytorchReplicaSpecs: {Master: {replicas: 2}, Worker: {replicas: 2}}}
+    Good:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {replicas: 3}}}
+    Near miss:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: TFJob
+        metadata: {name: bert}
+        spec: {tfReplicaSpecs: {Chief: {}, Worker: {replicas: 3}}}
+
+    Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/webhooks/pytorch/pytorchjob_webhook.go
+    """
+    for replica in replicas(item):
+        spot = replica.spot.below("replicas")
+        count = integer(spot)
+        if count is None and value_at(spot) is None and (item.kind, replica.type) == ("PyTorchJob", "Master"):
+            yield Problem("the Master does not say that it has 1 pod, and the operator refuses it", spot, help=_ONE)
+        elif count is not None and count != 1 and replica.type in _ALONE:
+            yield Problem(f"the {replica.type} has {count} pods, but must have 1", spot, help=_ONE)
+        elif count is not None and count < 1 and replica.type == "Worker":
+            help = "ask for at least 1, or leave Worker out"
+            yield Problem(f"Worker has {count} pods, but must have at least 1", spot, help=help)
+
+
+_ONE = "write replicas: 1"
+
+
+@rule("OPR004", "elastic-policy-refused", Severity.ERROR, needs=Object)
+def elastic_policy_refused(item: Object) -> Iterator[Problem]:
+    """The elastic policy of a PyTorchJob cannot hold.
+
+    Elastic ranks meet at the first Worker, so there must be one. The number of ranks a pod is said once: in
+    `nprocPerNode`, which replaced the field of the policy. And the bounds must leave room.
+
+    Bad:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec:
+          nprocPerNode: "8"
+          elasticPolicy: {minReplicas: 2, maxReplicas: 4, nProcPerNode: 8}
+          pytorchReplicaSpecs: {Worker: {replicas: 4}}
+    Good:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec:
+          nprocPerNode: "8"
+          elasticPolicy: {minReplicas: 2, maxReplicas: 4}
+          pytorchReplicaSpecs: {Worker: {replicas: 4}}
+    Near miss:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec:
+          elasticPolicy: {minReplicas: 2, maxReplicas: 4, nProcPerNode: 8}
+          pytorchReplicaSpecs: {Worker: {replicas: 4}}
+
+    Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/webhooks/pytorch/pytorchjob_webhook.go
+    """
+    policy = item.at("spec", "elasticPolicy")
+    if operator_kind(item) is None or item.kind != "PyTorchJob" or not part(policy):
+        return
+    if not any(replica.type == "Worker" for replica in replicas(item)):
+        help = "make all pods Workers: an elastic job needs no Master"
+        yield Problem("an elastic PyTorchJob needs Workers, and this one has none", policy, help=help)
+    outer = item.at("spec", "nprocPerNode")
+    if value_at(policy.below("nProcPerNode")) is not None and value_at(outer) is not None:
+        related = (outer.saying("says it too"),)
+        help = "leave the older field out"
+        yield Problem(
+            "ranks a pod are said twice, and the operator refuses both", policy.below("nProcPerNode"), related, help
+        )
+    least, most = integer(policy.below("minReplicas")), integer(policy.below("maxReplicas"))
+    if least is not None and most is not None and least > most:
+        related = (policy.below("maxReplicas").saying("the most"),)
+        help = "swap them, or make them equal"
+        yield Problem(
+            f"at least {least} pods shall run, but at most {most}", policy.below("minReplicas"), related, help
+        )

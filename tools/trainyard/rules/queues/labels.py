@@ -1,0 +1,138 @@
+"""Where a job tells Kueue of its queue: QUE001 and up."""
+
+from collections.abc import Iterator
+
+from trainyard.finding import Severity
+from trainyard.objects import Object
+from trainyard.rules.once import once
+from trainyard.rules.parts import pairs
+from trainyard.rules.queues.kueue import FRAMEWORKS, PRIORITY, QUEUE, frameworks, is_queued, pod_metadata, settings
+from trainyard.rules.registry import Problem, rule
+from trainyard.unit import Unit
+from trainyard.workload.adapters import adapter
+from trainyard.workload.model import Workload
+
+_MAX_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
+
+
+@rule("QUE001", "queue-label-misplaced", Severity.WARNING, needs=Workload)
+@once
+def queue_label_misplaced(workload: Workload) -> Iterator[Problem]:
+    """A job names its queue where Kueue does not look.
+
+    Kueue reads the labels of the job itself. On its pods, or as an annotation, the name changes nothing: the job starts
+    at once, past every quota, or each pod is queued alone.
+
+    Bad:
+        kind: Job
+        spec: {template: {metadata: {labels: {kueue.x-k8s.io/queue-name: research}}}}
+    Good:
+        kind: Job
+        metadata: {labels: {kueue.x-k8s.io/queue-name: research}}
+    Near miss:
+        kind: Job
+        metadata: {labels: {kueue.x-k8s.io/queue-name: research}}
+        spec: {template: {metadata: {labels: {kueue.x-k8s.io/queue-name: research}}}}
+
+    Source: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
+    """
+    item = workload.object
+    for key in (QUEUE, PRIORITY):
+        if key in pairs(item.at("metadata", "labels")):
+            continue
+        places = [item.at("metadata", "annotations")]
+        places += [spot.below(field) for spot in pod_metadata(workload) for field in ("labels", "annotations")]
+        for spot in places:
+            if key in pairs(spot):
+                yield Problem(
+                    f"{key} is read on the labels of the {item.kind} alone, and is not there",
+                    spot.below(key),
+                    help=f"move it to metadata.labels of the {item.kind}",
+                )
+
+
+@rule("QUE002", "kind-not-queued", Severity.WARNING, needs=Unit)
+def kind_not_queued(unit: Unit) -> Iterator[Problem]:
+    """A job names a queue of Kueue, which does not manage jobs of its kind.
+
+    The label changes nothing then: the job starts at once, past every quota. Kueue knows kubeflow.org/v2beta1 MPIJobs
+    and no jobs of Volcano, and it manages the kinds that its settings name. Since 0.19 those of the training operator
+    are off unless named.
+
+    Bad:
+        kind: Job
+        metadata: {labels: {kueue.x-k8s.io/queue-name: research}}
+        ---
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: kueue-manager-config, namespace: kueue-system}
+        data:
+          controller_manager_config.yaml: |
+            apiVersion: config.kueue.x-k8s.io/v1beta2
+            kind: Configuration
+            integrations: {frameworks: [ray.io/rayjob]}
+    Good:
+        kind: Job
+        metadata: {labels: {kueue.x-k8s.io/queue-name: research}}
+        ---
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: kueue-manager-config, namespace: kueue-system}
+        data:
+          controller_manager_config.yaml: |
+            apiVersion: config.kueue.x-k8s.io/v1beta2
+            kind: Configuration
+            integrations: {frameworks: [batch/job]}
+    Near miss:
+        kind: Job
+        metadata: {labels: {kueue.x-k8s.io/queue-name: research}}
+        ---
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: kueue-manager-config, namespace: kueue-system}
+        data:
+          controller_manager_config.yaml: |
+            apiVersion: config.kueue.x-k8s.io/v1beta2
+            kind: Configuration
+
+    Source: https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/
+    """
+    named = [(frameworks(parsed), spot) for parsed, spot in settings((*unit.objects, *(unit.platform or ())))]
+    for item in unit.objects:
+        known = FRAMEWORKS.get(f"{item.api_version}/{item.kind}")
+        if not is_queued(item) or (adapter(item) is None and known is None and item.kind != "MPIJob"):
+            continue
+        spot = item.at("metadata", "labels", QUEUE)
+        if known is None:
+            help = "use a kind that Kueue manages" if item.kind != "MPIJob" else "use kubeflow.org/v2beta1"
+            yield Problem(f"Kueue does not know the {item.kind} of {item.api_version}", spot, help=help)
+        for listed, where in named:
+            if known is not None and listed and known not in listed:
+                related = (where.saying("integrations.frameworks"),)
+                help = f"add {known} to integrations.frameworks"
+                yield Problem(f"Kueue manages no {item.kind}s: its settings leave {known} out", spot, related, help)
+
+
+@rule("QUE003", "run-time-refused", Severity.ERROR, needs=Object)
+def run_time_refused(item: Object) -> Iterator[Problem]:
+    """The longest run time of a queued job is not a number of seconds above zero.
+
+    Kueue refuses the job.
+
+    Bad:
+        kind: Job
+        metadata: {labels: {kueue.x-k8s.io/queue-name: research, kueue.x-k8s.io/max-exec-time-seconds: 12h}}
+    Good:
+        kind: Job
+        metadata: {labels: {kueue.x-k8s.io/queue-name: research, kueue.x-k8s.io/max-exec-time-seconds: "43200"}}
+    Near miss:
+        kind: Job
+        metadata: {annotations: {kueue.x-k8s.io/max-exec-time-seconds: 12h}}
+
+    Source: https://kueue.sigs.k8s.io/docs/concepts/workload/#maximum-execution-time
+    """
+    labels = item.at("metadata", "labels")
+    seconds = pairs(labels).get(_MAX_SECONDS)
+    if seconds is not None and not (seconds.isascii() and seconds.isdigit() and int(seconds) > 0):
+        help = "write the number of seconds, above 0"
+        yield Problem(f"{seconds} is no number of seconds", labels.below(_MAX_SECONDS), help=help)

@@ -1,0 +1,195 @@
+"""Which cluster a RayJob runs on, how it is submitted, and how long the cluster lives: RAY001 and up."""
+
+from collections.abc import Iterator
+
+from trainyard.finding import Severity
+from trainyard.objects import Object, Spot
+from trainyard.rules.parts import integer, items, part, word
+from trainyard.rules.places import value_at
+from trainyard.rules.rayjobs.clusters import job_spec
+from trainyard.rules.registry import Problem, rule
+
+_SELECTOR = "ray.io/cluster"
+
+
+@rule("RAY001", "ray-cluster-unclear", Severity.ERROR, needs=Object)
+def ray_cluster_unclear(item: Object) -> Iterator[Problem]:
+    """A RayJob does not say which cluster it runs on, or says it twice.
+
+    It makes a cluster from rayClusterSpec, or runs on the one that `ray.io/cluster` of clusterSelector names. KubeRay
+    refuses a RayJob with neither, and reads no rayClusterSpec where there is a selector.
+
+    Bad:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {entrypoint: python train.py, clusterSelector: {cluster: shared}}
+    Good:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {entrypoint: python train.py, clusterSelector: {ray.io/cluster: shared}}
+    Near miss:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {entrypoint: python train.py, clusterSelector: {}, rayClusterSpec: {headGroupSpec: {template: {}}}}
+
+    Source: https://github.com/ray-project/kuberay/blob/v1.6.2/ray-operator/controllers/ray/utils/validation.go
+    """
+    spec = job_spec(item)
+    if spec is None or not part(spec):
+        return
+    selector, cluster = spec.below("clusterSelector"), spec.below("rayClusterSpec")
+    if part(selector) and not word(selector.below(_SELECTOR)):
+        yield Problem(f"clusterSelector names no cluster: it has no {_SELECTOR}", selector, help=f"set {_SELECTOR}")
+    elif part(selector) and part(cluster):
+        said = "the RayJob runs on a cluster that exists, and its rayClusterSpec is not read"
+        yield Problem(said, cluster, (selector.saying("is read"),), "leave one of them out")
+    elif not part(selector) and not part(cluster):
+        yield Problem("the RayJob has no cluster to run on", spec, help="add rayClusterSpec or clusterSelector")
+
+
+@rule("RAY002", "ray-cluster-not-shut-down", Severity.ERROR, needs=Object)
+def ray_cluster_not_shut_down(item: Object) -> Iterator[Problem]:
+    """A RayJob asks for something that needs its cluster to go when it ends, and keeps the cluster.
+
+    A time to live and a suspension need shutdownAfterJobFinishes. deletionRules need it off. KubeRay refuses others,
+    and a suspended RayJob on a cluster that is not its own.
+
+    Bad:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {entrypoint: python train.py, ttlSecondsAfterFinished: 600, rayClusterSpec: {headGroupSpec: {}}}
+    Good:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec:
+          entrypoint: python train.py
+          shutdownAfterJobFinishes: true
+          ttlSecondsAfterFinished: 600
+          rayClusterSpec: {headGroupSpec: {}}
+    Near miss:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {entrypoint: python train.py, ttlSecondsAfterFinished: 0, rayClusterSpec: {headGroupSpec: {}}}
+
+    Source: https://github.com/ray-project/kuberay/blob/v1.6.2/ray-operator/controllers/ray/utils/validation.go
+    """
+    spec = job_spec(item)
+    if spec is None:
+        return
+    shuts = spec.below("shutdownAfterJobFinishes")
+    rules, seconds = spec.below("deletionStrategy", "deletionRules"), spec.below("ttlSecondsAfterFinished")
+    suspend, selector = spec.below("suspend"), spec.below("clusterSelector")
+    if value_at(shuts) is True:
+        if list(items(rules)):
+            yield Problem("deletionRules and shutdownAfterJobFinishes exclude each other", rules, (shuts,), "keep one")
+    else:
+        if (integer(seconds) or 0) > 0:
+            said = "ttlSecondsAfterFinished needs shutdownAfterJobFinishes"
+            yield Problem(said, seconds, (shuts,), "set shutdownAfterJobFinishes: true")
+        if value_at(suspend) is True:
+            said = "only a RayJob that shuts its cluster down may be suspended"
+            yield Problem(said, suspend, (shuts,), "set shutdownAfterJobFinishes: true")
+    if value_at(suspend) is True and part(selector):
+        said = "a RayJob on a cluster that exists cannot be suspended"
+        yield Problem(said, suspend, (selector,), "use rayClusterSpec")
+
+
+@rule("RAY003", "submission-mode-refused", Severity.ERROR, needs=Object)
+def submission_mode_refused(item: Object) -> Iterator[Problem]:
+    """A RayJob asks for something that its way of submission does not have.
+
+    Retries make a new cluster each, so they need one of its own and a job that KubeRay submits. In SidecarMode the
+    submitter runs beside the head: it has no pod of its own, and the head restarts never. KubeRay refuses others.
+
+    Bad:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {entrypoint: python train.py, backoffLimit: 3, clusterSelector: {ray.io/cluster: shared}}
+    Good:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {entrypoint: python train.py, backoffLimit: 3, rayClusterSpec: {headGroupSpec: {}}}
+    Near miss:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {submissionMode: InteractiveMode, backoffLimit: 0, rayClusterSpec: {headGroupSpec: {}}}
+
+    Source: https://github.com/ray-project/kuberay/blob/v1.6.2/ray-operator/controllers/ray/utils/validation.go
+    """
+    spec = job_spec(item)
+    if spec is None:
+        return
+    mode, retries, selector = (spec.below(name) for name in ("submissionMode", "backoffLimit", "clusterSelector"))
+    if (integer(retries) or 0) > 0:
+        if part(selector):
+            yield Problem("retries need a cluster of their own", retries, (selector,), "leave backoffLimit out")
+        if word(mode) == "InteractiveMode":
+            yield Problem(
+                "a RayJob that is submitted by hand has no retries", retries, (mode,), "leave backoffLimit out"
+            )
+    if word(mode) == "SidecarMode":
+        for spot in _not_beside_the_head(spec):
+            yield Problem(f"SidecarMode takes no {spot.path[-1]}", spot, (mode,), "leave it out, or use K8sJobMode")
+
+
+@rule("RAY004", "ray-cluster-outlives-job", Severity.INFO, needs=Object)
+def ray_cluster_outlives_job(item: Object) -> Iterator[Problem]:
+    """The cluster of a RayJob goes on when the job has ended, and keeps its GPUs.
+
+    shutdownAfterJobFinishes is false by default. Somebody must delete the RayJob then, or its nodes stand idle.
+
+    Bad:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {entrypoint: python train.py, rayClusterSpec: {headGroupSpec: {}}}
+    Good:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {entrypoint: python train.py, shutdownAfterJobFinishes: true, rayClusterSpec: {headGroupSpec: {}}}
+    Near miss:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec: {entrypoint: python train.py, clusterSelector: {ray.io/cluster: shared}}
+
+    Source: https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html
+    """
+    spec = job_spec(item)
+    if spec is None or not part(spec.below("rayClusterSpec")) or part(spec.below("deletionStrategy")):
+        return
+    queued = "kueue.x-k8s.io/queue-name" in part(item.at("metadata", "labels"))
+    if not queued and value_at(spec.below("shutdownAfterJobFinishes")) is not True:
+        said = "the cluster keeps its nodes when the job has ended"
+        yield Problem(said, spec.below("shutdownAfterJobFinishes"), help="set shutdownAfterJobFinishes: true")
+
+
+def _not_beside_the_head(spec: Spot) -> Iterator[Spot]:
+    for name in ("submitterPodTemplate", "submitterConfig", "clusterSelector"):
+        if part(spec.below(name)):
+            yield spec.below(name)
+    restarts = spec.below("rayClusterSpec", "headGroupSpec", "template", "spec", "restartPolicy")
+    if word(restarts) not in ("", "Never"):
+        yield restarts

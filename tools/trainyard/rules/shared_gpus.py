@@ -1,0 +1,81 @@
+"""GPUs that a device plugin hands out several times, against training pods that want them whole."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from trainyard.finding import Severity
+from trainyard.objects import Object, Spot
+from trainyard.rules.counts import gpu_limit
+from trainyard.rules.once import once
+from trainyard.rules.registry import Problem, rule
+from trainyard.workload.model import Workload
+from trainyard.workload.plain import entries, mapping, strings, text
+
+_LONGEST = 64 * 1024
+
+
+@rule("GPU003", "gpu-is-shared", Severity.ERROR, needs=Workload)
+@once
+def gpu_is_shared(workload: Workload) -> Iterator[Problem]:
+    """The device plugin hands each GPU out several times, and a pod that trains asks for more than one.
+
+    With time-slicing, two of the GPUs that a pod gets may be one and the same: NCCL stops with "Duplicate GPU
+    detected". With `failRequestsGreaterThanOne` such a pod is refused at the node. Shared GPUs are for notebooks and
+    inference.
+
+    Bad:
+        kind: ConfigMap
+        apiVersion: v1
+        metadata: {name: device-plugin, namespace: gpu-operator}
+        data: {any: "{version: v1, sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}}"}
+    Good:
+        kind: ConfigMap
+        apiVersion: v1
+        metadata: {name: device-plugin, namespace: gpu-operator}
+        data: {any: "{version: v1, sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}}"}
+    Near miss:
+        kind: ConfigMap
+        apiVersion: v1
+        metadata: {name: device-plugin, namespace: gpu-operator}
+        data: {any: "{version: v1, sharing: {timeSlicing: {renameByDefault: true,
+          resources: [{name: nvidia.com/gpu, replicas: 4}]}}}"}
+
+    Source: https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html
+    """
+    shared = {name: (times, spot) for item in workload.objects for name, times, spot in _shared(item)}
+    for pod_set in workload.pod_sets if shared else ():
+        for container in pod_set.containers:
+            for name, (times, spot) in shared.items():
+                limit = container.limits.get(name)
+                if limit is None or limit != gpu_limit(container) or container.gpus < 2:
+                    continue
+                yield Problem(
+                    f"container {container.name} asks for {limit.value} of {name}, which is handed out {times} times",
+                    limit.spot.saying("two of them may be one GPU"),
+                    (spot.saying("shared here"),),
+                    "train on nodes whose GPUs are not shared",
+                )
+
+
+def _shared(item: Object) -> Iterator[tuple[str, int, Spot]]:
+    """The resources that a configuration of the device plugin hands out several times under their own name."""
+    if item.kind != "ConfigMap":
+        return
+    for key, document in strings(item.data.get("data")).items():
+        if "timeSlicing" not in document or len(document) > _LONGEST:
+            continue
+        slicing = mapping(mapping(_loaded(document).get("sharing")).get("timeSlicing"))
+        for _, resource in entries(slicing.get("resources")):
+            times = resource.get("replicas")
+            renamed = slicing.get("renameByDefault") is True or resource.get("rename")
+            if isinstance(times, int) and times > 1 and not renamed:
+                yield text(resource.get("name")), times, item.at("data", key)
+
+
+def _loaded(document: str) -> Any:
+    try:
+        return mapping(yaml.load(document, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.YAMLError:
+        return {}
