@@ -13,6 +13,7 @@ FAMILIES = (
     "contract",
     "coverage",
     "deepspeed",
+    "fit",
     "gang",
     "gitops",
     "isolation",
