@@ -18,7 +18,19 @@ CHECKED_ONLY = {
     "ncclVersion",
 }
 """Fields of a TrainingJob that the linter reads and no object gets."""
-CHECKED_FACTS = {"transport", "nodes", "node.gpu", "storage.datasetClaims", "ncclVersion"}
+FORECAST = {
+    f"forecast.{name}"
+    for name in (
+        "networkGbps",
+        "failuresPer1000NodeDays",
+        "restartMinutes",
+        "checkpointWriteGBps",
+        "pricePerGpuHour",
+        "currency",
+    )
+}
+"""Facts that tools/plan-job reckons with."""
+CHECKED_FACTS = {"transport", "nodes", "node.gpu", "storage.datasetClaims", "ncclVersion"} | FORECAST
 """Facts of fabrics and clusters that the linter and people read and no object gets."""
 
 

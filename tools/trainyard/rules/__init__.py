@@ -17,6 +17,7 @@ FAMILIES = (
     "contract",
     "coverage",
     "deepspeed",
+    "fit",
     "gang",
     "gang_members",
     "gitops",

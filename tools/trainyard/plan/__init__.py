@@ -1,0 +1,1 @@
+"""A forecast of a training job before it runs: memory, time of a step, cost, checkpoints."""

@@ -1,0 +1,170 @@
+"""docs/forecast.md: the model, its constants and where they come from, and how far off it is."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainyard.plan.constants import constants
+from trainyard.plan.hardware import FOLDER, read
+from trainyard.plan.score import Row, load, score, summary
+
+PAGE = Path(__file__).parents[3] / "docs" / "forecast.md"
+RUNS = FOLDER / "published-runs.yaml"
+
+FAR = 0.10
+"""Rows that are farther off are listed one by one."""
+
+HEAD = """\
+# What tools/plan-job knows, and how far off it is
+
+Written by `tools/update-docs` from `schemas/hardware/` and from what `tools/plan-job --score` says.
+
+    tools/plan-job jobs/research/llama-8b-sft             memory, step, scaling, cost, checkpoints
+    tools/plan-job jobs/research/llama-8b-sft --compare   other fabrics, sizes, strategies, and what helps most
+    tools/plan-job --score FILE                           forecasts published runs and prints the errors
+    tools/plan-job --fit FILE                             fits the constants below anew, sources left out in turn
+
+## Memory of a GPU
+
+Every term is printed with its arithmetic. P: weights of a rank, N: ranks that share them out.
+
+| what | bytes |
+|---|---|
+| weights, gradients, moments | 4 P, 4 P, 8 P for ddp and FSDP; 2 P, 2 P, 12 P (fp32 weights too) for DeepSpeed |
+| shared out over N | moments from ZeRO-1 on, gradients from ZeRO-2 on, weights too with ZeRO-3 and FSDP |
+| gathered weights | 2 bytes of the two layers and the head that are whole at once; of all where they are not freed |
+| activations | per token and layer, from the shape; less what is computed again; a pipeline keeps as many as wait |
+| attention's scores | 5 x heads x tokens, where no flash kernel runs (Korthikanti et al. 2022, arXiv 2205.05198) |
+| logits | 10 bytes a word and token eager (16-bit, fp32, gradient), 6 with a fused loss |
+| the rest | 1 GiB CUDA context, 1.5 GiB communicators, 4 % fragmentation |
+
+The linter's MEM003 leaves the rest out and takes every kernel as fused: it warns only where no program could fit.
+
+## Time of a step
+
+    step = (passes x (compute + recompute + tensor-parallel) + bubble + data-parallel + optimizer + host) x slowest GPU
+
+| part | formula |
+|---|---|
+| matrix product m x k x n | (2 m k n + idle half wave) / sustained rate + operand_traffic x bytes / HBM |
+| attention | causal half of 4 x tokens x keys x width, 2.5 x backward; with scores in memory all, and 12 bytes each |
+| elementwise | passes x bytes that a layer writes / HBM; backward twice |
+| pipeline bubble | (stages - 1) / chunks x one pass (Narayanan et al. 2021, arXiv 2104.04473) |
+| ring | (n-1)/n x bytes / the slower of NVLink and network, and a latency for each hop; an all-reduce twice |
+| tree | an all-reduce with log2(nodes) hops, where that is faster |
+| data-parallel volume | ddp 2 S a step; ZeRO-1 2 S a step; ZeRO-2 S a pass and S a step; ZeRO-3, FSDP 3 S a pass |
+| overlap | what is longer than forward or backward shows, and `contention` of the rest |
+| optimizer | 40 bytes a weight / HBM; offloaded: over PCIe, and 1.5e9 weights/s on a node's CPUs |
+| slowest of n | 1 + spread x sqrt(2 ln n) |
+
+NVLink gives 80 % of one direction's line rate, PCIe 60 %, RDMA 73 %, TCP 60 %: measured collectives, named in
+`tools/trainyard/plan/collectives.py`. What a training program does with the same arithmetic (flash attention, fused
+kernels, what it overlaps) is a table of facts in `tools/trainyard/plan/stacks.py`.
+
+## Checkpoints and failures
+
+12 bytes a weight; the pause is the copy out of the GPU, the write goes on beside training. The best interval is Daly's,
+`sqrt(2 x pause x M) x (1 + sqrt(pause / 2M) / 3 + pause / 18M) - pause`, or twice the time of a write where that is
+longer. M is 1 / (nodes x rate). State your own rate under `forecast` of the cluster's facts: the one that is assumed is
+Meta's RSC-1's, and small jobs die of software rather, which no rate of nodes tells.
+
+## The constants
+
+The only numbers that were fitted: global, none for a row, a model or an author.
+
+| constant | value | what it is | where it starts from |
+|---|---|---|---|
+"""
+
+ACCURACY = """
+## How far off
+
+Error: |forecast - measured| / measured, on tokens/s or an iteration's time. *Fitted*: constants of all sources. *Left
+out*: this source forecast with constants fitted to all the others. The second is what to expect of a new source; it
+flatters a little, since the formulas were chosen with these runs in sight.
+
+| source | rows | refused | fitted: median | 90 % | worst | left out: median | 90 % | worst |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+WHY = (
+    (
+        "mpt-a100_40gb-70b",
+        "Memory is full: PyTorch's allocator frees and asks anew in each pass, which is not modelled.",
+    ),
+    ("mpt-a100_40gb-13b", "One node of 40 GB GPUs with 13e9 weights: memory is full, as above."),
+    ("mpt-h100_80gb-760m", "The same job is 9 % faster a GPU on two nodes; memory is full on one."),
+    ("mpt-h100_80gb-13b", "4096 tokens a pass: eager FSDP hides less of its gathers behind so short layers."),
+    ("mpt-a100_80gb-13b", "79 % of the peak with full recomputation, the best of all A100 rows; the mean is lower."),
+    ("titan24-8b-cp", "Long context with 8-bit products: attention is most of the work, and runs at another rate."),
+    ("titan24-70b", "Tensor parallelism is taken as visible, and some of it is not."),
+    ("ibm24-h100-13b", "`selective` means another choice of layers there."),
+    ("ds-azure", "Offload to the host beside computing, over links that are not stated."),
+    ("mbridge-B200", "The only Blackwell run of one node; products at 8 bits vary with the recipe."),
+)
+"""Why rows are far off, by the beginning of their id."""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    document = load(RUNS)
+    rows = score(document, constants())
+    facts = read("forecast.yaml")
+    lines = [HEAD.rstrip("\n")]
+    for name, constant in facts["constants"].items():
+        lines.append(f"| `{name}` | {constant['value']:g} | {constant['means']} | {constant['source']} |")
+    lines.append(ACCURACY.rstrip("\n"))
+    lines += _accuracy(rows, facts["held_out"] or {})
+    lines += [
+        "",
+        f"## Rows more than {FAR:.0%} off",
+        "",
+        "| row | forecast / measured | likely reason |",
+        "|---|---|---|",
+    ]
+    lines += _far(rows)
+    lines += ["", "## What is refused", "", "A row that does not say enough is not guessed.", "", "| row | reason |"]
+    lines += ["|---|---|", *(f"| {row.id} | {row.refused} |" for row in rows if row.refused)]
+    return "\n".join(lines) + "\n"
+
+
+def _accuracy(rows: Sequence[Row], held: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    found = summary(rows)
+    everything = {"all": found, **found["by_source"]}
+    return [
+        f"| {source} | {facts['rows']} | {facts['refused']} | {_three(facts)} | {_three(held.get(source, {}))} |"
+        for source, facts in everything.items()
+    ]
+
+
+def _three(facts: Mapping[str, Any]) -> str:
+    return " | ".join(
+        f"{facts[name]:.1%}" if facts.get(name) is not None else "" for name in ("median", "p90", "worst")
+    )
+
+
+def _far(rows: Sequence[Row]) -> list[str]:
+    far = sorted((row for row in rows if row.error is not None and row.error > FAR), key=lambda row: -(row.error or 0))
+    found = []
+    for row in far:
+        why = next((reason for start, reason in WHY if row.id.startswith(start)), "")
+        found.append(f"| {row.id} | {(row.predicted or 0) / (row.measured or 1):.2f} | {why} |")
+    return found
+
+
+def main() -> int:
+    """Write the page, or with --check say whether it differs."""
+    wanted = page()
+    same = PAGE.is_file() and PAGE.read_text() == wanted
+    if sys.argv[1:] == ["--check"]:
+        if not same:
+            print("docs/forecast.md differs from schemas/hardware/: run tools/update-docs", file=sys.stderr)
+        return 0 if same else 1
+    PAGE.write_text(wanted)
+    print(f"docs/forecast.md: {'un' if same else ''}changed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
