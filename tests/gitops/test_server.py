@@ -88,9 +88,10 @@ def run_all(plane: Ground, job: Json) -> list[Json]:
 
     def at_work() -> list[Json] | None:
         found = pods(plane, job)
-        return found if len(found) > 1 and all(pod["status"].get("phase") == "Running" for pod in found) else None
+        all_run = all(pod["status"].get("phase") == "Running" for pod in found)
+        return found if len(found) > 1 and deciding(job, found) and all_run else None
 
-    found: list[Json] = plane.client.until(f"running pods of {job['kind']}", at_work, 60)
+    found: list[Json] = plane.client.until(f"running pods of {job['kind']}", at_work)
     return found
 
 

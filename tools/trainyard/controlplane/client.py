@@ -194,7 +194,7 @@ class Client:
             return False
         return True
 
-    def until(self, what: str, check: Callable[[], Any], seconds: float = 30) -> Any:
+    def until(self, what: str, check: Callable[[], Any], seconds: float = 120) -> Any:
         """What `check` gives, as soon as it is true. Fault where that takes too long; `what` says what was awaited."""
         deadline = time.monotonic() + seconds
         while not (found := check()):
