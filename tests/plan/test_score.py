@@ -47,7 +47,7 @@ def test_one_job_in_three_metrics_is_one_forecast() -> None:
     assert rows["unmeasured"] == rows["per-gpu"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(number=st.integers(0, len(DOCUMENT["rows"]) - 1), factor=st.floats(0.01, 100))
 def test_no_forecast_depends_on_an_answer(number: int, factor: float) -> None:
     row = DOCUMENT["rows"][number]
@@ -61,7 +61,7 @@ def test_no_forecast_depends_on_an_answer(number: int, factor: float) -> None:
 JUNK = st.sampled_from([None, "", "x", 0, -1, 1.5, 10**30, float("inf"), True, [], {}, ["a"], {"a": 1}])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(number=st.integers(0, len(DOCUMENT["rows"]) - 1), data=st.data(), junk=JUNK)
 def test_nonsense_is_refused_or_forecast_and_never_raises(number: int, data: st.DataObject, junk: Any) -> None:
     row = deepcopy(DOCUMENT["rows"][number])

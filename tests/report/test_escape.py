@@ -59,7 +59,7 @@ SARIF = jsonschema_rs.Draft4Validator(
     json.loads((Path(__file__).parent / "sarif-schema-2.1.0.json").read_text()), validate_formats=True
 )
 
-by_property = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+by_property = settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _printed(report: Report, form: str, **options: object) -> str:
