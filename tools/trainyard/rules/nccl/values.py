@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from trainyard.catalogue import Variable
 from trainyard.finding import Severity
+from trainyard.remedy import put
 from trainyard.rules.nccl.settings import Assignment, assignments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -19,7 +20,7 @@ _OCTAL = re.compile(r"0\d+\Z")
 _BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-@rule("NCL001", "word-for-number", Severity.ERROR, needs=Workload)
+@rule("NCL001", "word-for-number", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def word_for_number(workload: Workload) -> Iterator[Problem]:
     """A variable that holds a whole number holds a word.
@@ -50,6 +51,7 @@ def word_for_number(workload: Workload) -> Iterator[Problem]:
             f'{found.name} is a whole number, and "{value}" {consequence}',
             found.spot.saying(consequence),
             help=f'write "{int(value.lower() in _TRUE)}"' if facts.type == "bool" else "write a number",
+            fix=put(found.spot, str(int(value.lower() in _TRUE))) if _is_switch(facts, value) else None,
         )
 
 
@@ -165,6 +167,10 @@ def _is_word_for_number(facts: Variable, value: str) -> bool:
     if not facts.is_integer or facts.unsure or not _WORD.match(value):
         return False
     return not (_is_c_integer(facts) and value.lower() in _FALSE)
+
+
+def _is_switch(facts: Variable, value: str) -> bool:
+    return facts.type == "bool" and value.lower() in _TRUE | _FALSE
 
 
 def _misread(facts: Variable, value: str) -> tuple[int, int] | None:
