@@ -55,7 +55,7 @@ def reworded(canvas: Canvas, piece: Piece, old: str, new: str) -> Stretch:
     return Stretch(piece.start + found[0].start(), piece.start + found[0].end(), new)
 
 
-def renamed(canvas: Canvas, key: Piece, holder: Piece, name: str) -> Stretch:
+def renamed(key: Piece, holder: Piece, name: str) -> Stretch:
     """A key under another name."""
     if any(each.value == name for each, _ in holder.entries):
         raise Refusal(f"there is a key {name} already: edit it by hand")
@@ -102,9 +102,7 @@ def removed(canvas: Canvas, piece: Piece) -> Stretch:
     index = firsts.index(own)
     end = max(ends[index], piece.key.end if piece.key else 0)
     if len(firsts) == 1:
-        if not holder.flow:
-            raise Refusal("nothing would be left of the map or list that it stands in: edit it by hand")
-        return Stretch(holder.start + 1, holder.end - 1, "")
+        return _emptied(canvas, holder)
     if holder.flow:
         start, stop = (ends[index - 1], end) if index else (own, firsts[1])
         _keep_comments(canvas, start, stop)
@@ -121,6 +119,17 @@ def removed(canvas: Canvas, piece: Piece) -> Stretch:
     _keep_comments(canvas, start, stop)
     line_break = canvas.layout.text.find("\n", stop)
     return Stretch(start, line_break + 1 if line_break >= 0 else len(canvas.layout.text), "")
+
+
+def _emptied(canvas: Canvas, holder: Piece) -> Stretch:
+    """A map or list with nothing in it, on the line of its key."""
+    if holder.flow:
+        return Stretch(holder.start + 1, holder.end - 1, "")
+    start = holder.start if holder.key is None else canvas.layout.text.find(":", holder.key.end) + 1
+    if canvas.layout.text[start : holder.start].strip(" \r\n-"):
+        raise Refusal("a comment stands in what would go: edit it by hand")
+    _keep_comments(canvas, start, holder.end)
+    return Stretch(start, holder.end, (" " if holder.key else "") + ("{}" if holder.kind == "map" else "[]"))
 
 
 def _leading(canvas: Canvas, holder: Piece) -> Piece | None:

@@ -16,7 +16,20 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class Piece:
     """A scalar, a map, a list or an alias as it is written."""
 
-    __slots__ = ("end", "entries", "flow", "items", "key", "kind", "marked", "parent", "shared", "start", "style", "value")
+    __slots__ = (
+        "end",
+        "entries",
+        "flow",
+        "items",
+        "key",
+        "kind",
+        "marked",
+        "parent",
+        "shared",
+        "start",
+        "style",
+        "value",
+    )
 
     def __init__(self, kind: str, start: int, end: int, parent: "Piece | None") -> None:
         self.kind = kind

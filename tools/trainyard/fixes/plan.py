@@ -1,6 +1,7 @@
 """A remedy as edits of the files that hold its fields, or the reason why there are none."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from trainyard.cache import text_digest
@@ -55,7 +56,7 @@ def _one(canvas: Canvas, piece: Piece, act: Act, value: Any) -> Stretch:
         raise _has_anchor(canvas, piece)
     holder = piece.parent
     if act is Act.RENAME and holder is not None:
-        return editing.renamed(canvas, piece, holder, value)
+        return editing.renamed(piece, holder, value)
     return editing.removed(canvas, next((v for k, v in holder.entries if k is piece), piece) if holder else piece)
 
 
@@ -92,7 +93,9 @@ def _edits(change: Change, origin: Origin, sources: Sources) -> Iterator[Edit]:
     if piece.shared or piece.marked or piece.kind == "alias":
         raise _has_anchor(canvas, piece)
     if change.act is Act.WORD:
-        yield _edit(canvas, editing.reworded(canvas, _plain(canvas, piece, "scalar"), change.old, change.value), sources)
+        yield _edit(
+            canvas, editing.reworded(canvas, _plain(canvas, piece, "scalar"), change.old, change.value), sources
+        )
     else:
         yield _edit(canvas, editing.replaced(canvas, piece, change.value), sources)
 
@@ -163,8 +166,10 @@ def _find(raw: RawMark | None, sources: Sources, *, key: bool) -> tuple[Canvas, 
             begins = next((p.start for p in canvas.layout.scalars if _covers(canvas, p, offset)), None)
         if begins is None:
             raise Refusal(_MADE)
-        start = begins if begins in pieces else next(
-            i for i in range(begins, len(canvas.layout.text) + 1) if canvas.outer(i) == offset
+        start = (
+            begins
+            if begins in pieces
+            else next(i for i in range(begins, len(canvas.layout.text) + 1) if canvas.outer(i) == offset)
         )
 
 
@@ -195,10 +200,7 @@ def _edit(canvas: Canvas, stretch: Stretch, sources: Sources) -> Edit:
 
 def _overlap(edits: list[Edit]) -> bool:
     placed = sorted((edit.file, edit.line, edit.column, edit.end_line, edit.end_column) for edit in edits)
-    for one, other in zip(placed, placed[1:], strict=False):
-        if one[0] == other[0] and other[1:3] < one[3:5]:
-            return True
-    return False
+    return any(one[0] == other[0] and other[1:3] < one[3:5] for one, other in pairwise(placed))
 
 
 def _where(position: Position) -> str:

@@ -26,7 +26,11 @@ def scalar(value: Any, style: str = "", *, in_flow: bool = False) -> str:
 def flow(value: Any, style: str = "") -> str:
     """Any value on one line."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{scalar(key, style, in_flow=True)}: {flow(item, style)}" for key, item in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{scalar(key, style, in_flow=True)}: {flow(item, style)}" for key, item in value.items())
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(flow(item, style) for item in value) + "]"
     return scalar(value, style, in_flow=True)
