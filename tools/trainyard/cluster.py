@@ -12,7 +12,7 @@ from trainyard.fieldpath import Path as FieldPath
 from trainyard.finding import Position
 from trainyard.kustomization import has_kustomization, load_graph
 from trainyard.objects import Object
-from trainyard.origin import Origin
+from trainyard.origin import Origin, Trace
 from trainyard.render import Rendering, render
 from trainyard.rendered import Prepared
 from trainyard.sources import Sources
@@ -114,6 +114,12 @@ class _Both:
         if rendered.index < self._first:
             return self._unit.position(rendered, path, at_key)
         return self._platform.position(replace(rendered, index=rendered.index - self._first), path, at_key)
+
+    def trace(self, rendered: Object, path: FieldPath) -> Trace | None:
+        """The way to a field in the one or the other."""
+        if rendered.index < self._first:
+            return self._unit.trace(rendered, path)
+        return self._platform.trace(replace(rendered, index=rendered.index - self._first), path)
 
 
 def _folder_of(unit: Unit) -> str | None:

@@ -204,11 +204,11 @@ class _Run:
         for result, unit, origin in self._units(results):
             made.append((result, unit, origin))
             for rule, problem in found_by_rules(rules, unit):
-                result.add(rule, problem, origin)
+                result.add(rule, problem, origin, self.sources)
         for refused in schema.check([unit for _, unit, _ in made]):
             result, _, origin = made[refused.unit_index]
             spot = Spot(refused.object, refused.path, at_key=refused.at_key)
-            result.add(rules[refused.rule_id], Problem(refused.message, spot, help=refused.help), origin)
+            result.add(rules[refused.rule_id], Problem(refused.message, spot, help=refused.help), origin, self.sources)
         for result in results:
             yield self._finish(result)
 
@@ -335,9 +335,14 @@ class _Result:
         """The target cannot be judged further."""
         self.findings.append(input_finding(error, self.target.name))
 
-    def add(self, rule: Rule, problem: Problem, origin: Origin) -> None:
+    def add(self, rule: Rule, problem: Problem, origin: Origin, sources: Sources) -> None:
         """A rule's problem becomes a finding, with the places where its values were written."""
-        self.findings.append(finding_of(rule, problem, origin, self.target.name))
+        finding = finding_of(rule, problem, origin, self.target.name)
+        if problem.fix is not None:
+            from trainyard.fixes.plan import plan
+
+            finding = replace(finding, fix=plan(problem.fix, problem.help, origin, sources))
+        self.findings.append(finding)
         if rule.id == SECRET:
             self.secrets.add(str(lookup(problem.spot.object.data, problem.spot.path)))
 

@@ -8,9 +8,10 @@ from trainyard.finding import Finding, Position
 from trainyard.folder import FACTS, assembly
 from trainyard.jobfile import check_facts
 from trainyard.kustomization import Kustomization, load_graph
-from trainyard.manifests import place_in
+from trainyard.manifests import place_in, way_to
 from trainyard.nodes import Node
 from trainyard.objects import Object
+from trainyard.origin import Trace
 from trainyard.render import Rendering
 from trainyard.replay import PatchRecord, Replay, replay
 from trainyard.sources import Sources
@@ -28,6 +29,11 @@ class RenderedOrigin:
         """The place of a field, or of the nearest one above it that is there; None where it is not known."""
         fact = self._facts.get(rendered.index)
         return self._replayed.position(rendered, path, at_key) if fact is None else place_in(fact, path, at_key)
+
+    def trace(self, rendered: Object, path: Path) -> Trace | None:
+        """The way to a field; None where the replay of the kustomization came to something else than kustomize."""
+        fact = self._facts.get(rendered.index)
+        return self._replayed.trace(rendered, path) if fact is None else Trace(way_to(fact, path))
 
 
 class Prepared:

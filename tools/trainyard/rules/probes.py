@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
+from trainyard.remedy import put, remove
 from trainyard.rules.counts import whole
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -15,7 +16,7 @@ _SLEEP = re.compile(r"\bsleep\s+([0-9]+)\b")
 _DEFAULT_GRACE = 30
 
 
-@rule("PRB001", "liveness-probe-on-training", Severity.WARNING, needs=Workload)
+@rule("PRB001", "liveness-probe-on-training", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def liveness_probe_on_training(workload: Workload) -> Iterator[Problem]:
     """A liveness probe may kill a rank that is busy.
@@ -50,10 +51,11 @@ def liveness_probe_on_training(workload: Workload) -> Iterator[Problem]:
                 f"a rank that does not answer for {period} s x {failures} = {period * failures} s is killed",
                 container.spot.below("livenessProbe", label="ends the job on every node"),
                 help="leave the probe out, or give it the time that the slowest step takes",
+                fix=remove(container.spot.below("livenessProbe")).unsafe(),
             )
 
 
-@rule("PRB002", "grace-shorter-than-its-hook", Severity.WARNING, needs=Workload)
+@rule("PRB002", "grace-shorter-than-its-hook", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def grace_shorter_than_its_hook(workload: Workload) -> Iterator[Problem]:
     """A pod is killed before it can end as it was meant to.
@@ -98,4 +100,5 @@ def grace_shorter_than_its_hook(workload: Workload) -> Iterator[Problem]:
                     field.saying("the default" if written is None else "no more than the hook takes"),
                     (container.spot.below("lifecycle", "preStop", label=f"{seconds} s"),),
                     f"set terminationGracePeriodSeconds to {seconds} and the time of a checkpoint",
+                    put(field, seconds + _DEFAULT_GRACE).unsafe(),
                 )

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
+from trainyard.objects import Spot
+from trainyard.remedy import Remedy, put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
@@ -10,7 +12,7 @@ from trainyard.workload.plain import entries, mapping, text
 from trainyard.workload.services import headless, selects_pods
 
 
-@rule("NET005", "target-port-unknown", Severity.ERROR, needs=Workload)
+@rule("NET005", "target-port-unknown", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def target_port_unknown(workload: Workload) -> Iterator[Problem]:
     """A Service sends to a port by a name that no container of its pods gives a port.
@@ -53,7 +55,13 @@ def target_port_unknown(workload: Workload) -> Iterator[Problem]:
                 service.at("spec", "ports", index, "targetPort", label="no such port"),
                 tuple(pod_set.template.below("spec", "containers", label="the pods") for pod_set in behind),
                 "give the container's port this name, or write its number",
+                _only(service.at("spec", "ports", index, "targetPort"), names),
             )
+
+
+def _only(spot: Spot, names: set[str]) -> Remedy | None:
+    """The one port that there is."""
+    return put(spot, next(iter(names))).saying(f"write {next(iter(names))}").unsafe() if len(names) == 1 else None
 
 
 def _port_names(pod_set: PodSet) -> Iterator[str]:
