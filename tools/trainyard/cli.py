@@ -35,6 +35,7 @@ examples:
   tools/lint-jobs --fix=unsafe --diff                 shows all fixes, and writes nothing
   tools/lint-jobs explain RDV003                      the page of a rule
   tools/lint-jobs rules                               all rules
+  tools/lint-jobs export-policy                       rules as ValidatingAdmissionPolicies, for clusters to hold
 
 exit codes:
   0    nothing at or above --fail-on
@@ -78,6 +79,8 @@ def _command(arguments: Sequence[str]) -> int:
         return _print(_explain(arguments[1:]))
     if arguments[:1] == ["rules"]:
         return _print(_rules(arguments[1:]))
+    if arguments[:1] == ["export-policy"]:
+        return _print(_export_policy(arguments[1:]))
     options = _parser().parse_args(["--fix=safe" if each == "--fix" else each for each in arguments])
     return _print(_parser().format_help()) if options.help else _lint(options)
 
@@ -321,6 +324,28 @@ def _rules(arguments: Sequence[str]) -> str:
     rules = all_rules().values()
     wide = max(len(rule.name) for rule in rules)
     return "\n".join(f"{rule.id}  {rule.severity.label:<7}  {rule.name:<{wide}}  {first_line(rule)}" for rule in rules)
+
+
+def _export_policy(arguments: Sequence[str]) -> str:
+    from trainyard.policy.files import files, stream
+    from trainyard.report.output import write_file
+
+    parser = _Parser(
+        prog="lint-jobs export-policy",
+        description="Print the rules that one object alone can decide as ValidatingAdmissionPolicies (docs/policy.md).",
+    )
+    parser.add_argument("--output", metavar="FOLDER", help="write a file a rule there, and a kustomization of them")
+    folder: str | None = parser.parse_args(arguments).output
+    if folder is None:
+        return stream()
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {folder}: {_os_words(error)}") from None
+    written = files()
+    for name, text in written.items():
+        write_file(Path(folder) / name, lambda out, text=text: out.write(text))  # type: ignore[misc]
+    return f"{folder}: {len(written) - 1} policies"
 
 
 def _complain(text: str) -> None:

@@ -23,7 +23,8 @@ def takes_over_the_node(workload: Workload) -> Iterator[Problem]:
 
     Bad:
         kind: Job
-        spec: {template: {spec: {containers: [{name: trainer, securityContext: {privileged: true}}]}}}
+        spec: {template: {spec: {containers: [
+          {name: trainer, securityContext: {privileged: true, allowPrivilegeEscalation: true}}]}}}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, securityContext: {capabilities: {add: [IPC_LOCK]}}}]}}}
