@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, ip_network
+from typing import Any
 
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, name_of, namespace_of
 from trainyard.workload.plain import mapping, sequence, text
@@ -21,7 +22,7 @@ DNS_POD = PodSpot(
 _PODS = ("10.244.0.0/16", "10.42.0.0/16", "172.24.0.0/16", "192.168.0.0/16")
 _SERVICES = ("10.96.0.0/16", "10.43.0.0/16", "172.25.0.0/16", "10.152.0.0/16")
 _NODES = ("172.18.0.0/16", "172.26.0.0/16", "10.222.0.0/16", "192.168.0.0/16")
-_EXTRA = "10.200.0.0/13"
+EXTRA_RANGE = "10.200.0.0/13"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Addresses:
 
 def allocate(plan: NetworkPlan) -> Addresses:
     """Addresses for a plan, from ranges that none of its ipBlocks singles out."""
-    avoided = tuple(_blocks(plan.policies))
+    avoided = tuple(narrow_blocks(plan.policies))
     pod_range = _free(_PODS, avoided)
     node_range = _free(_NODES, (*avoided, pod_range))
     service_range = _free(_SERVICES, (*avoided, pod_range, node_range))
@@ -66,7 +67,7 @@ def allocate(plan: NetworkPlan) -> Addresses:
     )
 
 
-def _blocks(policies: Iterable[Mapping[str, object]]) -> Iterable[IPv4Network]:
+def narrow_blocks(policies: Iterable[Mapping[str, Any]]) -> Iterable[IPv4Network]:
     """What ipBlocks single out: those of half the address space or more mean everybody, not somebody."""
     for policy in policies:
         spec = mapping(policy.get("spec"))
@@ -126,7 +127,7 @@ def _is_address(value: str) -> bool:
 
 def _extra(plan: NetworkPlan) -> dict[Key, tuple[tuple[str, str, str], ...]]:
     names = sorted({each.partition("@")[0] for pod in plan.pods for each in pod.extra_networks})
-    ranges = dict(zip(names, IPv4Network(_EXTRA).subnets(new_prefix=20), strict=False))
+    ranges = dict(zip(names, IPv4Network(EXTRA_RANGE).subnets(new_prefix=20), strict=False))
     found = {}
     for index, pod in enumerate(plan.pods):
         links = []

@@ -32,10 +32,11 @@ class _Stream:
 
 @dataclass(slots=True)
 class Answers:
-    """What is served, and what was asked for in vain: by who asked and the name, the code and how often."""
+    """What is served, and what was asked for: by whom, of which server, which name."""
 
     zone: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
-    _failed: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict)
+    _failed: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    _answered: set[tuple[str, str, str]] = field(default_factory=set)
 
     def listen(self, cluster: str, node: str, selector: selectors.BaseSelector) -> None:
         """Answer at two addresses: as the cluster's server, and as the nodes', which knows no name of the cluster."""
@@ -77,9 +78,12 @@ class Answers:
             answer = self._answer(message, stream.peer, stream.server, 65535)
             here.sendall(struct.pack("!H", len(answer)) + answer)
 
-    def failed(self) -> list[list[Any]]:
-        """Names asked for in vain, and not with success since: who asked, whom, the name, the code, how often."""
-        return [[peer, server, name, code, count] for (peer, server, name), (code, count) in self._failed.items()]
+    def asked(self) -> dict[str, list[list[str]]]:
+        """What was last asked for in vain, and what with success: who asked, which server, the name, the code."""
+        return {
+            "failed": [[*key, code] for key, code in self._failed.items()],
+            "answered": [[*key, "NOERROR"] for key in self._answered],
+        }
 
     def _answer(self, message: bytes, peer: str, server: str, limit: int) -> bytes:
         try:
@@ -90,8 +94,10 @@ class Answers:
         key = (peer, server, question.name)
         if records:
             self._failed.pop(key, None)
-        elif not (code == NOERROR and question.kind == "AAAA") and not question.name.endswith("in-addr.arpa"):
-            self._failed[key] = (_CODES[code], self._failed.get(key, ("", 0))[1] + 1)
+            self._answered.add(key)
+        elif question.kind != "PTR" and (code == NXDOMAIN or question.kind != "AAAA"):
+            self._failed[key] = _CODES[code]
+            self._answered.discard(key)
         return write_answer(question, code, records, limit=limit)
 
     def look_up(self, question: Question) -> tuple[int, list[Record]]:

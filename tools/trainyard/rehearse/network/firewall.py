@@ -1,12 +1,12 @@
 """nftables rules of the router, through which every packet between pods goes.
 
-Two tables. `policies` drops what NetworkPolicies do not let through, and keeps in sets what it dropped and what was
-refused, so that one can ask who waits for whom. `services` gives Services their virtual addresses.
+Two tables. `policies` drops what NetworkPolicies do not let through, and keeps in sets what it dropped and what nobody
+answered, so that one can ask who waits for whom. `services` leads Services' virtual addresses to pods.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from trainyard.rehearse.network.addresses import DNS_POD, Addresses, holds
+from trainyard.rehearse.network.addresses import DNS_POD, EXTRA_RANGE, GATEWAY, Addresses, holds
 from trainyard.rehearse.network.endpoints import Service
 from trainyard.rehearse.network.plan import Key, NetworkPlan
 from trainyard.rehearse.network.policies import DIRECTIONS, Direction, Isolation, Opening
@@ -21,8 +21,10 @@ _SETS = f"""\
   set ingress_dropped {{ type ipv4_addr . ipv4_addr . inet_proto . inet_service; {_DYNAMIC} }}
   set egress_dropped {{ type ipv4_addr . ipv4_addr . inet_proto . inet_service; {_DYNAMIC} }}
   set refused {{ type ipv4_addr . ipv4_addr . inet_service; {_DYNAMIC} }}
+  set unserved {{ type ipv4_addr . ipv4_addr . inet_proto . inet_service; {_DYNAMIC} }}
+  set outside {{ type ipv4_addr . ipv4_addr . inet_proto . inet_service; {_DYNAMIC} }}
 """
-"""Sources, then destinations, protocol and port; a refusal's source is who dialled."""
+"""Who dialled, whom, protocol and port."""
 
 
 def policy_table(plan: NetworkPlan, addresses: Addresses, isolated: Iterable[Isolation]) -> str:
@@ -40,18 +42,42 @@ def policy_table(plan: NetworkPlan, addresses: Addresses, isolated: Iterable[Iso
             (addresses.nodes[pod.node], addresses.pods[pod.key]),
         )
     )
-    near = [f"    ip saddr . ip daddr {_pairs(own_node)} accept\n"] if own_node else []
+    near = f"    ip saddr . ip daddr {_pairs(own_node)} accept\n" if own_node else ""
     return (
-        "table ip policies\ndelete table ip policies\ntable ip policies {\n" + _SETS + chains + "  chain forward {\n"
-        "    type filter hook forward priority 0; policy accept;\n"
-        "    ip saddr . ip daddr @cut meta l4proto { tcp, udp, sctp }"
-        " update @cut_dropped { ip saddr . ip daddr . meta l4proto . th dport } drop\n"
+        "table ip policies\ndelete table ip policies\ntable ip policies {\n"
+        + _SETS
+        + _prerouting(addresses)
+        + chains
+        + "  chain forward {\n    type filter hook forward priority filter; policy accept;\n"
+        f"    ip saddr . ip daddr @cut {_note('cut_dropped')} drop\n"
         "    ip saddr . ip daddr @cut drop\n"
         "    tcp flags & (syn | rst | ack) == (rst | ack) ct status & assured == 0"
         " update @refused { ip daddr . ip saddr . tcp sport }\n"
+        "    tcp flags & (syn | rst | ack) == (syn | ack) delete @refused { ip daddr . ip saddr . tcp sport }\n"
         "    ct state established,related accept\n"
-        "    ct state invalid drop\n" + "".join(near) + jumps + "  }\n}\n"
+        "    ct state invalid drop\n" + near + jumps + "  }\n}\n"
     )
+
+
+def _prerouting(addresses: Addresses) -> str:
+    """What nobody answers: virtual addresses without pods, refused as kube-proxy does, and addresses outside."""
+    elsewhere = [each for each in addresses.services.values() if not holds(addresses.service_range, each)]
+    virtual = _ranges((addresses.service_range, *elsewhere))
+    known = _ranges(
+        sorted({*addresses.pods.values(), *addresses.nodes.values(), addresses.node_resolver, GATEWAY, EXTRA_RANGE})
+    )
+    return (
+        "  chain prerouting {\n    type filter hook prerouting priority dstnat + 10; policy accept;\n"
+        f"    ip daddr {virtual} {_note('unserved')}\n"
+        f"    ip daddr {virtual} meta l4proto tcp reject with tcp reset\n"
+        f"    ip daddr {virtual} reject\n"
+        f"    ip daddr != {known} fib daddr type unicast {_note('outside')}\n  }}\n"
+    )
+
+
+def _note(name: str) -> str:
+    """Remembers a packet in a set, if it is of a protocol with ports."""
+    return f"meta l4proto {{ tcp, udp, sctp }} update @{name} {{ ip saddr . ip daddr . meta l4proto . th dport }}"
 
 
 def _jumps(found: tuple[Isolation, ...], addresses: Addresses, order: Mapping[Key, int], direction: Direction) -> str:
@@ -66,11 +92,7 @@ def _jumps(found: tuple[Isolation, ...], addresses: Addresses, order: Mapping[Ke
 def _chain(isolation: Isolation, number: int) -> str:
     direction = isolation.direction
     rules = "".join(f"    {_match(opening, direction)}return\n" for opening in isolation.openings)
-    return (
-        f"  chain {direction}_{number} {{\n{rules}"
-        f"    meta l4proto {{ tcp, udp, sctp }}"
-        f" update @{direction}_dropped {{ ip saddr . ip daddr . meta l4proto . th dport }} drop\n    drop\n  }}\n"
-    )
+    return f"  chain {direction}_{number} {{\n{rules}    {_note(f'{direction}_dropped')} drop\n    drop\n  }}\n"
 
 
 def _match(opening: Opening, direction: Direction) -> str:
@@ -97,7 +119,7 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
 def service_table(
     services: Iterable[Service], addresses: Addresses, ready: Collection[Key], gone: Collection[Key]
 ) -> str:
-    """Rules that lead a Service's virtual address to its pods, and refuse where none is there, as kube-proxy does."""
+    """Rules that lead a Service's virtual address to one of its pods; replaces those that were there."""
     rules = "".join(
         line
         for service in services
@@ -105,16 +127,11 @@ def service_table(
         for line in _leads(service, addresses, ready, gone)
     )
     dns = addresses.pods[DNS_POD.key]
-    elsewhere = [each for each in addresses.services.values() if not holds(addresses.service_range, each)]
-    virtual = _ranges((addresses.service_range, *elsewhere))
     own = _pairs((address, address) for address in addresses.pods.values())
     return (
         "table ip services\ndelete table ip services\ntable ip services {\n"
         "  chain prerouting {\n    type nat hook prerouting priority dstnat; policy accept;\n"
         f"    ip daddr {addresses.dns} meta l4proto {{ tcp, udp }} th dport 53 dnat to {dns}\n{rules}  }}\n"
-        "  chain unanswered {\n    type filter hook prerouting priority -90; policy accept;\n"
-        f"    ip daddr {virtual} meta l4proto tcp reject with tcp reset\n"
-        f"    ip daddr {virtual} reject\n  }}\n"
         "  chain postrouting {\n    type nat hook postrouting priority srcnat; policy accept;\n"
         f"    ip saddr . ip daddr {own} masquerade\n  }}\n}}\n"
     )

@@ -1,6 +1,6 @@
 """What the cluster's DNS answers: the records that CoreDNS serves by Kubernetes' specification of DNS names, 1.1.0."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from trainyard.rehearse.network.addresses import DNS_POD, Addresses
@@ -82,30 +82,29 @@ def _reverse(address: str) -> str:
 
 def resolver_settings(pod: PodSpot, addresses: Addresses) -> str:
     """A pod's /etc/resolv.conf, as the kubelet makes it of `dnsPolicy` and `dnsConfig`."""
-    servers: list[str] = []
-    searches: list[str] = []
-    options: dict[str, str | None] = {}
-    namespace = pod.key[0]
-    policy = pod.dns_policy
-    if policy == "ClusterFirst" and pod.host_network:
-        policy = "Default"
-    if policy in ("ClusterFirst", "ClusterFirstWithHostNet"):
-        servers = [addresses.dns]
-        searches = [f"{namespace}.svc.{DOMAIN}", f"svc.{DOMAIN}", DOMAIN]
-        options = {"ndots": "5"}
-    elif policy == "Default":
-        servers = [addresses.node_resolver]
+    near = _asks_cluster(pod)
+    servers = [addresses.dns] if near else [addresses.node_resolver] if pod.dns_policy != "None" else []
     servers += _strings(pod.dns_config.get("nameservers"))
-    searches += _strings(pod.dns_config.get("searches"))
+    options: dict[str, str | None] = {"ndots": "5"} if near else {}
     for option in pod.dns_config.get("options") or ():
         options[str(option.get("name"))] = option.get("value")
-    lines = [f"nameserver {each}" for each in dict.fromkeys(servers)][:3]
-    if searches:
-        lines.insert(0, f"search {' '.join(dict.fromkeys(searches))}")
+    lines = [f"search {' '.join(searches(pod))}"] if searches(pod) else []
+    lines += [f"nameserver {each}" for each in dict.fromkeys(servers)][:3]
     if options:
         words = (name if value is None else f"{name}:{value}" for name, value in options.items())
         lines.append(f"options {' '.join(words)}")
     return "".join(f"{line}\n" for line in lines)
+
+
+def searches(pod: PodSpot) -> tuple[str, ...]:
+    """Domains in which a pod's resolver looks for a name with few dots."""
+    cluster = (f"{pod.key[0]}.svc.{DOMAIN}", f"svc.{DOMAIN}", DOMAIN) if _asks_cluster(pod) else ()
+    return tuple(dict.fromkeys((*cluster, *_strings(pod.dns_config.get("searches")))))
+
+
+def _asks_cluster(pod: PodSpot) -> bool:
+    """Pods on the host's network ask the node's servers unless `dnsPolicy` names this case."""
+    return pod.dns_policy == "ClusterFirstWithHostNet" or (pod.dns_policy == "ClusterFirst" and not pod.host_network)
 
 
 def hosts_file(pod: PodSpot, addresses: Addresses) -> str:
@@ -125,7 +124,7 @@ def hosts_file(pod: PodSpot, addresses: Addresses) -> str:
     return "# Kubernetes-managed hosts file.\n" + "".join(f"{line}\n" for line in lines)
 
 
-def link_variables(pod: PodSpot, services: Iterable[Service], addresses: Addresses) -> Mapping[str, str]:
+def link_variables(pod: PodSpot, services: Iterable[Service], addresses: Addresses) -> dict[str, str]:
     """What every container gets of the Services in its namespace, and of the API server's."""
     api = addresses.services["default", "kubernetes"]
     found = {"KUBERNETES_SERVICE_HOST": api, "KUBERNETES_SERVICE_PORT": "443", "KUBERNETES_SERVICE_PORT_HTTPS": "443"}

@@ -49,6 +49,8 @@ class NetworkPlan:
     """Labels of each namespace; its name as a label is added."""
     bits_per_second: int | None = None
     """Speed of each pod's links, each way; None leaves them as fast as the machine is."""
+    latency: float = 0.0
+    """Seconds that what a pod sends takes longer than on this machine, where the kernel has netem."""
     interface: str = "eth0"
     """Name of the pods' network interface, and of the nodes'."""
 
