@@ -4,8 +4,10 @@ The router has a link to each pod and to each node that pods share, and the only
 through it, as with Calico. Nothing of this is visible to the host's own network.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from trainyard.errors import Fault
 from trainyard.rehearse.network import links, waiting
@@ -17,7 +19,7 @@ from trainyard.rehearse.network.held import Held
 from trainyard.rehearse.network.limits import unchecked
 from trainyard.rehearse.network.names import records
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, Waiting
-from trainyard.rehearse.network.policies import isolations
+from trainyard.rehearse.network.policies import Isolation, isolations
 
 _ROUTER = 0
 
@@ -29,7 +31,7 @@ class StrictNetwork(Network):
 
     def __init__(self, plan: NetworkPlan, folder: Path) -> None:
         super().__init__(plan, allocate(plan), folder)
-        self._isolations = isolations(plan, self._addresses)
+        self._isolations: tuple[Isolation, ...] = ()
         self._numbers = _numbers(plan)
         self._rules_of_services = ""
         self._held = Held(folder, 1 + len(set(self._numbers.values())))
@@ -54,6 +56,12 @@ class StrictNetwork(Network):
     def join(self, a: PodSpot, b: PodSpot) -> None:
         self._partition("delete", a, b)
         self._rules("flush set ip policies cut_dropped\n")
+
+    def enforce(self, policies: tuple[Mapping[str, Any], ...]) -> None:
+        """Replace the NetworkPolicies of the plan by others. Connections that exist go on."""
+        self._plan = replace(self._plan, policies=policies)
+        self._isolations = isolations(self._plan, self._addresses)
+        self._rules(policy_table(self._plan, self._addresses, self._isolations))
 
     def waiting(self) -> tuple[Waiting, ...]:
         asked = self._held.order("asked")
@@ -93,7 +101,7 @@ class StrictNetwork(Network):
         for number, (key, _) in self._ends.items():
             self._batch("ip", number, links.pod_links(self._plan, self._addresses, key))
             self._batch("tc", number, links.pod_speed(self._plan, self._addresses, key))
-        self._rules(policy_table(self._plan, self._addresses, self._isolations))
+        self.enforce(self._plan.policies)
         server = self._numbers[DNS_POD.key]
         cluster, node = self._addresses.pods[DNS_POD.key], self._addresses.node_resolver
         self._held.order("listen", namespace=server, cluster=cluster, node=node)
