@@ -88,12 +88,34 @@ print("ready", flush=True)
 DIAL = """
 import socket, sys
 try:
-    with socket.create_connection((sys.argv[1], int(sys.argv[2])), 1) as here:
+    with socket.create_connection((sys.argv[1], int(sys.argv[2])), float(*sys.argv[3:] or [30])) as here:
         print(here.recv(99).decode())
 except OSError as error:
     print(type(error).__name__)
 """
-"""Prints what such a server says, or the error's type."""
+"""Prints what such a server says, or the error's type: TimeoutError after a number of seconds, 30 unless told."""
+HANGS = "0.5"
+"""Seconds for what never answers."""
+
+TALK = """
+import socket
+here = socket.create_connection(("gpt-1.gpt", 29401))
+print("ready")
+while True:
+    input()
+    here.sendall(b"x")
+    print(here.recv(1).decode(), flush=True)
+"""
+"""Sends a byte to an echo of the second rank for each line that it reads, and prints what comes back."""
+
+ECHO = """
+import socket
+server = socket.create_server(("", 29401))
+print("ready")
+here, _ = server.accept()
+while True:
+    here.sendall(here.recv(1))
+"""
 
 RESOLVE = """
 import socket, sys

@@ -6,7 +6,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from tests.rehearse.network.probes import Probe, Probes
@@ -84,8 +84,12 @@ _ports = st.one_of(
 
 
 def _rules(side: str) -> st.SearchStrategy[dict[str, Any]]:
-    parts = {side: st.lists(_peers, max_size=2), "ports": st.lists(_ports, max_size=2)}
-    return st.fixed_dictionaries({}, optional=parts)
+    peers, ports = st.lists(_peers, min_size=1, max_size=2), st.lists(_ports, min_size=1, max_size=2)
+    narrow = st.fixed_dictionaries({side: peers, "ports": ports})
+    wide: st.SearchStrategy[dict[str, Any]] = st.sampled_from([{}, {side: []}, {"ports": []}])
+    return st.one_of(
+        narrow, narrow, st.fixed_dictionaries({side: peers}), st.fixed_dictionaries({"ports": ports}), wide
+    )
 
 
 _policies = st.fixed_dictionaries(
@@ -103,6 +107,14 @@ _policies = st.fixed_dictionaries(
 )
 
 
+def _policy(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "p", "namespace": "research"}, "spec": {"podSelector": {}, **spec}}
+
+
+_EXCEPT = {"cidr": "10.244.1.0/24", "except": ["10.244.1.1/32", "10.244.1.2/32"]}
+_NAMED = _policy(egress=[{"to": [{"podSelector": {"matchLabels": {"job": "b"}}}], "ports": [{"port": "metrics"}]}])
+
+
 @pytest.fixture(scope="module")
 def network() -> Iterator[Network]:
     with open_network(plan(*PODS, namespaces=NAMESPACES), strict=True) as opened:
@@ -115,12 +127,17 @@ def probes(network: Network) -> Probes:
 
 
 @settings(
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     derandomize=True,
-    phases=[Phase.generate],
+    phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
+@example(policies=[_policy(ingress=[{"from": [{"ipBlock": _EXCEPT}]}])])
+@example(policies=[_policy(policyTypes=["Egress"], egress=[{"to": [{"ipBlock": _EXCEPT}], "ports": [{"port": 7000}]}])])
+@example(policies=[_NAMED])
+@example(policies=[_policy(egress=[{"to": [{"ipBlock": _EXCEPT}], "ports": [{"port": "metrics"}]}])])
+@example(policies=[_policy(ingress=[{"ports": [{"port": 7000, "endPort": 9400}]}])])
 @given(policies=st.lists(_policies, min_size=1, max_size=3))
 def test_the_kernel_lets_through_what_the_policies_say(
     network: StrictNetwork, probes: Probes, policies: list[dict[str, Any]]

@@ -7,6 +7,8 @@ from trainyard.rehearse.network.endpoints import Service
 from trainyard.rehearse.network.names import DOMAIN
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot
 
+_OUTSIDE = "no name of this cluster; names outside of it do not resolve in a rehearsal"
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -34,7 +36,7 @@ class Names:
             return self._no_pod((home, labels[1]), labels[0])
         if len(labels) == 3 and (full or labels[2] in known):
             return self._no_pod((labels[2], labels[1]), labels[0])
-        return "no name of this cluster; names outside of it do not resolve in a rehearsal"
+        return _OUTSIDE
 
     def _find(self, key: Key) -> Service | None:
         return next((service for service in self.services if service.key == key), None)
@@ -42,10 +44,10 @@ class Names:
     def _no_service(self, key: Key, host: str) -> str:
         service = self._find(key)
         if service is None:
-            pod = next(
-                (p for p in self.plan.pods if host and host in (p.hostname, p.name) and p.key[0] == key[0]), None
-            )
-            hint = f"; pods are found as hostname.subdomain, and {pod.name} is one" if pod else self._there(key[0])
+            pod = next((p for p in self.plan.pods if host and p.hostname == host and p.key[0] == key[0]), None)
+            hint = self._there(key[0])
+            if pod is not None and pod.subdomain:
+                hint = f"; pods are found as hostname.subdomain, and {pod.hostname}.{pod.subdomain} is one"
             return f"there is no Service {key[1]} in namespace {key[0]}{hint}"
         if not service.pods:
             return f"the selector of Service {service.name} finds no pod"
@@ -54,6 +56,8 @@ class Names:
     def _no_pod(self, key: Key, host: str) -> str:
         service = self._find(key)
         pods = [pod for pod in self.plan.pods if pod.key[0] == key[0] and pod.hostname == host]
+        if service is None and not pods:
+            return _OUTSIDE
         if service is None:
             named = [f"pod {pod.name} has subdomain {pod.subdomain or '(none)'}" for pod in pods[:1]]
             return "; ".join([f"there is no Service {key[1]} in namespace {key[0]}{self._there(key[0])}", *named])
