@@ -1,0 +1,1 @@
+"""The rehearsal: a job's pods as processes on one machine."""
