@@ -71,15 +71,15 @@ def test_a_queue_is_a_component(repository: Path) -> None:
     ],
 )
 def test_what_cannot_be_taken_is_one_line_and_nothing_is_written(
-    repository: Path, arguments: tuple[str, ...], said: str
+    shared_repository: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    before = files_of(repository)
+    before = files_of(shared_repository)
 
-    done = new_job(repository, *arguments)
+    done = new_job(shared_repository, *arguments)
 
     assert (done.code, done.out, done.errors.count("\n")) == (2, "", 1)
     assert said in done.errors
-    assert files_of(repository) == before
+    assert files_of(shared_repository) == before
 
 
 def test_the_name_of_a_job_that_was_retired_is_not_taken(repository: Path) -> None:

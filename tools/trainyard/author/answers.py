@@ -100,6 +100,6 @@ def check_new(root: Path, folder: str) -> None:
         return
     if done.returncode == 0 and done.stdout.strip():
         raise Refused(
-            f"a job was called {folder} before (commit {done.stdout.strip()}): one of the same name would go on from its "
-            "checkpoints, so take another name"
+            f"a job was called {folder} before (commit {done.stdout.strip()}): one of the same name would go on from "
+            "its checkpoints, so take another name"
         )

@@ -32,9 +32,9 @@ examples:
       --model llama-3.1-8b --nodes 4 --data /data/web --dry-run
   tools/new-job --name my-run --batch 512 --learning-rate 2e-4 --steps 10000      asks the rest
 
-It proposes the batch and the learning rate of the published recipe whose model is nearest (schemas/hardware/recipes.yaml),
-and the sharding, micro-batch and checkpoints that tools/plan-job forecasts as fastest among those that fit. What you give
-is taken as it is. Nothing is overwritten.
+It proposes the batch and the learning rate of the published recipe whose model is nearest in weights
+(schemas/hardware/recipes.yaml), and the sharding, micro-batch and checkpoints that tools/plan-job forecasts as
+fastest among those that fit. What you give is taken as it is. Nothing is overwritten.
 
 exit codes:
   0    written (with --dry-run: would be), and lints clean
