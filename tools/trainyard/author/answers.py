@@ -15,6 +15,11 @@ _LONGEST_NAME = 54
 class Refused(Exception):
     """An answer that cannot be taken; its text says why, and what could be."""
 
+    def __init__(self, reason: str, findings: str = "") -> None:
+        """`findings`: what the linter says, as it prints it."""
+        super().__init__(reason)
+        self.findings = findings
+
 
 @dataclass(frozen=True, slots=True)
 class Answers:

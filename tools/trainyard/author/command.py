@@ -54,8 +54,10 @@ def main(arguments: Sequence[str] | None = None, read: Callable[[str], str] = in
     """Run new-job. Returns its exit code; prints one line, never a traceback, for what users can mend."""
     try:
         return _new(_parser().parse_args(arguments), read)
-    except (UsageError, InputError, Refused) as error:
+    except (UsageError, InputError) as error:
         return _ended(str(error), EXIT_BAD_INPUT)
+    except Refused as error:
+        return _ended(str(error), EXIT_BAD_INPUT, error.findings)
     except EOFError:
         return _ended("the answers ended; nothing is written", EXIT_BAD_INPUT)
     except Fault as error:
@@ -92,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     wanted.add_argument("--sequence-length", type=_count, metavar="N", help="tokens of a sample")
     parser.add_argument("--queue", help="a folder of base/queue (default: none)")
     parser.add_argument("--dry-run", action="store_true", help="show the files, findings and forecast; write nothing")
+    parser.add_argument("--request", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--list-launchers", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
     return parser
 
@@ -135,6 +139,8 @@ def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
     choices = Choices(Sources(root))
     if not choices.clusters() or not choices.launchers():
         raise UsageError(f"{root} has no clusters/ and base/ to make a job of")
+    if options.list_launchers or options.request:
+        return _for_a_program(root, choices, options.request)
     asker = Asker(sys.stdin is not None and sys.stdin.isatty(), read)
     answers = _answers(options, choices, asker)
     wishes = Wishes(options.batch, options.learning_rate, options.steps, options.tokens, options.sequence_length)
@@ -156,6 +162,20 @@ def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
     print(f"{answers.folder}: written\n\nnext:")
     print("\n".join(f"    {line}" for line in next_commands(root, answers)), flush=True)
     return EXIT_CLEAN if not trial.code else trial.code
+
+
+def _for_a_program(root: Path, choices: Choices, request: bool) -> int:
+    """What trainyard.notebook asks for, as JSON."""
+    import json
+    from dataclasses import asdict
+
+    from trainyard.author.request import serve, takes_a_program
+
+    if request:
+        print(json.dumps(asdict(serve(root, sys.stdin.read()))))
+    else:
+        print(json.dumps([name for name in choices.launchers() if takes_a_program(choices, name)]))
+    return EXIT_CLEAN
 
 
 def next_commands(root: Path, answers: Answers) -> list[str]:
@@ -263,8 +283,10 @@ def _wishes(asker: Asker, wishes: Wishes, proposal: "Proposal") -> Wishes:
     return wishes
 
 
-def _ended(text: str, code: int) -> int:
+def _ended(text: str, code: int, findings: str = "") -> int:
     from trainyard.report.escape import inert, visible
 
     print(f"new-job: {inert(visible(text))}", file=sys.stderr)
+    if findings:
+        print(f"\n{findings.rstrip()}", file=sys.stderr)
     return code
