@@ -1,4 +1,4 @@
-"""A job that a program asks for: from JSON to the files of its folder, on a git branch; the working tree is untouched."""
+"""A job that a program asks for: from JSON to its folder on a git branch, with the working tree untouched."""
 
 import io
 import json
