@@ -64,7 +64,7 @@ class Prepared:
                 return
         self.replayed = replay(self.sources.root, folder, self.sources)
         if is_job:
-            self.findings += assembly(folder, self.kustomization, self.replayed)
+            self.findings += assembly(folder, self.kustomization, self.replayed, self.sources)
             if self.findings:
                 return
         for patch in self.replayed.patches:
@@ -77,7 +77,9 @@ class Prepared:
         documents = self.sources.documents(file)
         if len(documents) != 1:
             raise InputError(f"expected one TrainingJob, found {len(documents) or 'no'} documents", file)
-        return [self._of_this_job(finding) for finding in check_facts(documents[0], "TrainingJob")]
+        return [
+            self._of_this_job(finding) for finding in check_facts(documents[0], "TrainingJob", sources=self.sources)
+        ]
 
     def _facts(self) -> list[Finding]:
         assert self.replayed is not None
@@ -85,7 +87,7 @@ class Prepared:
             self._of_this_job(finding)
             for node in self.replayed.facts
             if (kind := node.at(("kind",))) is not None and kind.value in FACTS
-            for finding in check_facts(node, kind.value)
+            for finding in check_facts(node, kind.value, sources=self.sources)
         ]
 
     def _of_this_job(self, finding: Finding) -> Finding:
