@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trainyard.finding import Finding, Fix, Place, Position, Severity
+from trainyard.fixes.mender import Mender
 from trainyard.kustomization import Kustomization
 from trainyard.listed import JOB_FILES, cluster_named, is_in_place
-from trainyard.manifests import ManifestOrigin
 from trainyard.nodes import Node
-from trainyard.objects import Object
-from trainyard.remedy import Remedy, add, put
+from trainyard.remedy import add, put
 from trainyard.replay import Replay
 from trainyard.rules.registry import Rule, declare
 from trainyard.sources import Sources
@@ -184,20 +183,6 @@ def assembly(job: str, kustomization: Kustomization, replayed: Replay, sources: 
     found += _out_of_place(job, kustomization, replayed, top)
     found += [*_unwired(job, replayed, top, mend), *_unused(job, replayed, top, mend)]
     return [*found, *_misnamed(job, replayed, sources)]
-
-
-class Mender:
-    """Makes remedies for a document of a source file into fixes."""
-
-    def __init__(self, root: Node, sources: Sources) -> None:
-        self.sources = sources
-        self.document = Object.of(root.plain(), 0)
-        self._origin = ManifestOrigin([root])
-
-    def __call__(self, remedy: Remedy, help: str = "") -> Fix:
-        from trainyard.fixes.plan import plan
-
-        return plan(remedy, help, self._origin, self.sources)
 
 
 def _not_one(job: str, replayed: Replay, resources: Position) -> Iterator[Finding]:

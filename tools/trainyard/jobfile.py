@@ -59,14 +59,11 @@ def check_facts(node: Node, kind: str, home: File | None = None, sources: Source
 
 
 def _fix(node: Node, violation: Violation, sources: Sources) -> Fix | None:
-    data = node.plain()
-    found = remedy(violation, Object.of(data, 0).at(*violation.path)) if isinstance(data, dict) else None
-    if found is None:
-        return None
-    from trainyard.fixes.plan import plan
-    from trainyard.manifests import ManifestOrigin
+    from trainyard.fixes.mender import Mender
 
-    return plan(found, violation.help, ManifestOrigin([node]), sources)
+    mend = Mender(node, sources)
+    found = remedy(violation, mend.document.at(*violation.path)) if isinstance(node.value, dict) else None
+    return None if found is None else mend(found, violation.help)
 
 
 @cache

@@ -1,6 +1,7 @@
 """A folder that kustomize renders, as a unit with the place of every value."""
 
 from trainyard.contract import after_rendering, broken_wires, images_without_effect, vanished
+from trainyard.deprecated import deprecated_fields
 from trainyard.discover import Target, TargetKind
 from trainyard.errors import InputError
 from trainyard.fieldpath import Path
@@ -56,6 +57,7 @@ class Prepared:
     def _check(self) -> None:
         folder = self.target.name
         graph = load_graph(self.sources, folder)
+        self._kustomizations = graph.kustomizations
         self.kustomization = graph.kustomizations[graph.folder]
         is_job = self.target.kind is TargetKind.JOB
         if is_job:
@@ -108,6 +110,7 @@ class Prepared:
             self.findings += after_rendering(self.target.name, self.replayed, objects)
             self.findings += images_without_effect(self.target.name, self.kustomization.items("images"), objects)
         self.findings += vanished(self.target.name, self.replayed)
+        self.findings += deprecated_fields(self.target.name, self._kustomizations, self.sources)
         return Unit(self.target.name, is_job, objects, facts), RenderedOrigin(self.replayed, nodes)
 
 
