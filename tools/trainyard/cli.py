@@ -126,8 +126,8 @@ def _parser() -> argparse.ArgumentParser:
         "--fix",
         choices=["safe", "unsafe"],
         metavar="[=unsafe]",
-        help="write fixes to the files that the findings name, comments kept; --fix=unsafe also makes those that change "
-        "what a job means",
+        help="write fixes to the files that the findings name, comments kept; --fix=unsafe also makes those that "
+        "change what a job means",
     )
     parser.add_argument("--diff", action="store_true", help="show what --fix would write, and write nothing")
     parser.add_argument(

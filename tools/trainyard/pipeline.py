@@ -208,7 +208,12 @@ class _Run:
         for refused in schema.check([unit for _, unit, _ in made]):
             result, _, origin = made[refused.unit_index]
             spot = Spot(refused.object, refused.path, at_key=refused.at_key)
-            result.add(rules[refused.rule_id], Problem(refused.message, spot, help=refused.help), origin, self.sources)
+            result.add(
+                rules[refused.rule_id],
+                Problem(refused.message, spot, (), refused.help, refused.fix),
+                origin,
+                self.sources,
+            )
         for result in results:
             yield self._finish(result)
 

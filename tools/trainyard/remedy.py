@@ -1,4 +1,4 @@
-"""What a rule proposes to put right: changes of fields of rendered objects, as data. `fixes` finds their source text."""
+"""What a rule proposes, as data: changes of fields of rendered objects. `fixes` finds the text that holds them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -16,9 +16,10 @@ from trainyard.errors import Fault
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import Remedy
 from trainyard.rules.registry import declare
 from trainyard.unit import Unit
-from trainyard.violation import Violation, field_name, nearest, not_finite, sentence, violations
+from trainyard.violation import Violation, field_name, nearest, not_finite, remedy, sentence, violations
 
 VIOLATION = declare(
     "SCH001",
@@ -40,6 +41,7 @@ VIOLATION = declare(
 
     Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level
     """,
+    fix="safe",
 )
 
 UNKNOWN_KIND = declare(
@@ -102,6 +104,7 @@ class SchemaProblem:
     help: str = ""
     at_key: bool = False
     """True where the field may not be there at all, whatever its value."""
+    fix: Remedy | None = None
 
 
 @dataclass(slots=True)
@@ -327,6 +330,7 @@ def _explained(refused: Sequence[_Distinct], words: Mapping[str, str]) -> Iterat
         for unit_index, rendered in one.users:
             for violation in found:
                 message = sentence(violation, field_name(one.data, violation.path))
+                fix = remedy(violation, rendered.at(*violation.path))
                 yield SchemaProblem(
-                    unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key
+                    unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix
                 )

@@ -29,6 +29,9 @@ def replaced(canvas: Canvas, piece: Piece, value: Any) -> Stretch:
         if piece.start == piece.end:
             gap = "" if text[piece.start - 1 : piece.start].isspace() else " "
             return Stretch(piece.start, piece.end, gap + _one_line(value, _quotes(canvas, piece)))
+        if isinstance(value, dict) and piece.parent is not None and piece.parent.kind == "seq":
+            lines = [writing.flow(value, _quotes(canvas, piece))] if in_flow else writing.block(value)
+            return Stretch(piece.start, piece.end, _lines(lines, _column(canvas, piece.start)))
         if isinstance(value, dict | list):
             raise Refusal("it holds a single value where a map or a list belongs: edit it by hand")
         return Stretch(piece.start, piece.end, writing.scalar(value, piece.style, in_flow=in_flow))

@@ -1,7 +1,7 @@
 """Where every key, value and item of a YAML text begins and ends, to the character.
 
-Nodes say what a value is and where it starts; an edit needs the end too, what stands around it, and whether an anchor or
-an alias shares it. Offsets count characters from 0.
+Nodes say what a value is and where it starts; an edit needs the end too, what stands around it, and whether an anchor
+or an alias shares it. Offsets count characters from 0.
 """
 
 from bisect import bisect_right
@@ -45,7 +45,7 @@ class Piece:
         self.value = ""
         self.marked = False
         """True where an anchor or a tag is written before it."""
-        self.shared = parent is not None and parent.shared
+        self.shared: bool = parent is not None and parent.shared
         """True where an alias repeats it, or something that it stands in."""
         self.entries: list[tuple[Piece, Piece]] = []
         self.items: list[Piece] = []
@@ -110,7 +110,7 @@ class Layout:
             elif isinstance(event, yaml.NodeEvent):
                 piece = self._piece(event, stack[-1] if stack else None)
                 if piece.kind == "alias":
-                    _share(anchors.get(event.anchor))
+                    _share(anchors.get(event.anchor or ""))
                 elif event.anchor:
                     anchors[event.anchor] = piece
                 self._put(piece, stack, waiting)

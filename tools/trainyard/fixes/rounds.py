@@ -131,7 +131,7 @@ class Rounds:
         self.made.fixed += chosen
 
     def _harm(self, before: Sequence[Finding], after: Sequence[Finding], chosen: Sequence[Finding]) -> str:
-        """Why fixes are taken back: one left its finding, or a finding came that was not there. Empty where all is well.
+        """Why fixes are taken back: one left its finding, or another finding came. Empty where all is well.
 
         What stops a target early hides what comes after it, so after such a fix only broken input counts. Where unsafe
         fixes are asked for, a warning may be the price of one.

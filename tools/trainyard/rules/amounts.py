@@ -35,6 +35,10 @@ def amount_misread(workload: Workload) -> Iterator[Problem]:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, resources: {
           requests: {memory: "900"}, limits: {memory: "900"}}}]}}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, resources: {
+          requests: {memory: 900GB}, limits: {memory: 900GB}}}]}}}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, resources: {

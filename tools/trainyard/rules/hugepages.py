@@ -26,6 +26,10 @@ def hugepages_refused(workload: Workload) -> Iterator[Problem]:
     Bad:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, resources: {limits: {hugepages-2Mi: "256"}}}]}}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, resources: {
+          requests: {hugepages-2Mi: 128Mi}, limits: {hugepages-2Mi: 256Mi}}}]}}}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, resources: {limits: {hugepages-2Mi: 256Mi}}}]}}}

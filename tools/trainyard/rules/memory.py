@@ -36,6 +36,9 @@ def shared_memory_default(workload: Workload) -> Iterator[Problem]:
                 volumeMounts:
                 - name: shm
                   $patch: delete
+    Bad:
+        kind: Job
+        spec: {template: {spec: {volumes: [{name: shm, emptyDir: {medium: null}}]}}}
 
     Good:
 

@@ -142,6 +142,9 @@ def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
     Bad:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, ports: [{name: pytorch-rendezvous, containerPort: 1}]}]}}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {volumes: [{name: Scratch_Disk, emptyDir: {sizeLimit: 1Gi}}]}}}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, ports: [{name: rendezvous, containerPort: 1}]}]}}}
@@ -173,7 +176,8 @@ def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
                     yield Problem(f"two {what}s are called {name}", spot.below("name"), help=help)
                 elif name and (not _LABEL.match(name) or len(name) > LONGEST):
                     help = f"call it {_mended(name)}"
-                    yield Problem(f"{name} is no name of a {what}", spot.below("name"), help=help)
+                    fix = put(spot.below("name"), _mended(name)).unsafe()
+                    yield Problem(f"{name} is no name of a {what}", spot.below("name"), help=help, fix=fix)
                 seen.add(name)
                 for port, _ in items(spot.below("ports")):
                     own = word(port.below("name"))

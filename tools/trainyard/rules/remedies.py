@@ -39,11 +39,8 @@ def told(setting: Setting | None, value: object, *flags: str) -> Remedy | None:
     found = [each for each in joined if re.search(rf"(?<!\S){re.escape(each)}(?!\S)", text)]
     if len(found) == 1:
         return reword(spot, found[0], f"{found[0].partition('=')[0]}={value}")
-    following = Spot(spot.object, (*spot.path[:-1], spot.path[-1] + 1)) if _is_index(spot) else None
+    last = spot.path[-1] if spot.path else None
+    following = Spot(spot.object, (*spot.path[:-1], last + 1)) if isinstance(last, int) else None
     if following is not None and text.lstrip("-") in flags and held(following) == old:
         return put(following, str(value))
     return None
-
-
-def _is_index(spot: Spot) -> bool:
-    return bool(spot.path) and isinstance(spot.path[-1], int)

@@ -8,6 +8,7 @@ from trainyard.catalogue import variable
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
@@ -97,7 +98,7 @@ def image_not_by_digest(workload: Workload) -> Iterator[Problem]:
         yield from _tagged_images(workload)
 
 
-@rule("SEC003", "token-mounted", Severity.WARNING, needs=Workload)
+@rule("SEC003", "token-mounted", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def token_mounted(workload: Workload) -> Iterator[Problem]:
     """Pods that never call the Kubernetes API carry a token for it.
@@ -135,6 +136,7 @@ def token_mounted(workload: Workload) -> Iterator[Problem]:
                 pod_set.template.below("spec", "automountServiceAccountToken"),
                 related=tuple(account.at("automountServiceAccountToken") for account in own),
                 help="set automountServiceAccountToken: false on the pod",
+                fix=put(pod_set.template.below("spec", "automountServiceAccountToken"), False),
             )
 
 

@@ -37,6 +37,14 @@ def replicated_job_unknown(item: Object) -> Iterator[Problem]:
         spec:
           successPolicy: {operator: All, targetReplicatedJobs: [leader]}
           replicatedJobs: [{name: driver}, {name: node}]
+    Bad:
+        # whole
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+        metadata: {name: sft}
+        spec:
+          successPolicy: {operator: All, targetReplicatedJobs: [nodes]}
+          replicatedJobs: [{name: driver}, {name: node}]
     Good:
         # whole
         apiVersion: jobset.x-k8s.io/v1alpha2
@@ -132,6 +140,14 @@ def failure_rule_refused(item: Object) -> Iterator[Problem]:
         metadata: {name: sft}
         spec:
           failurePolicy: {maxRestarts: 3, rules: [{action: FailJobSet, onJobFailureReasons: [OOMKilled]}]}
+          replicatedJobs: [{name: node}]
+    Bad:
+        # whole
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+        metadata: {name: sft}
+        spec:
+          failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}
           replicatedJobs: [{name: node}]
     Good:
         # whole

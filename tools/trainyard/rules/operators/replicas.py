@@ -79,6 +79,12 @@ def replica_type_unknown(item: Object) -> Iterator[Problem]:
         kind: PyTorchJob
         metadata: {name: bert}
         spec: {pytorchReplicaSpecs: {Chief: {replicas: 1}, Worker: {replicas: 3}}}
+    Bad:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec: {pytorchReplicaSpecs: {Master: {replicas: 1}, workers: {replicas: 3}}}
     Good:
         # whole
         apiVersion: kubeflow.org/v1
@@ -128,6 +134,12 @@ def replica_count_refused(item: Object) -> Iterator[Problem]:
         kind: PyTorchJob
         metadata: {name: bert}
         spec: {pytorchReplicaSpecs: {Master: {replicas: 2}, Worker: {replicas: 2}}}
+    Bad:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec: {pytorchReplicaSpecs: {Master: {restartPolicy: Never}, Worker: {replicas: 2}}}
     Good:
         # whole
         apiVersion: kubeflow.org/v1

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put, remove
 from trainyard.rules.once import once
 from trainyard.rules.parts import pairs
 from trainyard.rules.queues.kueue import FRAMEWORKS, PRIORITY, QUEUE, frameworks, is_queued, pod_metadata, settings
@@ -15,7 +16,7 @@ from trainyard.workload.model import Workload
 _MAX_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
-@rule("QUE001", "queue-label-misplaced", Severity.WARNING, needs=Workload)
+@rule("QUE001", "queue-label-misplaced", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def queue_label_misplaced(workload: Workload) -> Iterator[Problem]:
     """A job names its queue where Kueue does not look.
@@ -48,6 +49,7 @@ def queue_label_misplaced(workload: Workload) -> Iterator[Problem]:
                     f"{key} is read on the labels of the {item.kind} alone, and is not there",
                     spot.below(key),
                     help=f"move it to metadata.labels of the {item.kind}",
+                    fix=remove(spot.below(key)) & put(item.at("metadata", "labels", key), pairs(spot)[key]),
                 )
 
 

@@ -43,6 +43,9 @@ def rendezvous_host_unknown(workload: Workload) -> Iterator[Problem]:
                 env:
                 - name: PET_RDZV_ENDPOINT
                   value: llama-sft-4.llama-sft:29400
+    Bad:
+        kind: Job
+        spec: {template: {spec: {subdomain: null}}}
 
     Good:
 
@@ -167,6 +170,10 @@ def headless_service_missing(workload: Workload) -> Iterator[Problem]:
         kind: Service
         metadata:
           name: llama
+    Bad:
+        kind: Service
+        metadata: {name: llama-sft}
+        spec: {clusterIP: null}
 
     Good:
 
