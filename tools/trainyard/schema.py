@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path as File
 from typing import Any
@@ -83,6 +83,46 @@ FOREIGN_KIND = declare(
     Source: https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/
     """,
 )
+
+OLDER_FIELD = declare(
+    "SCH008",
+    "field-of-older-release",
+    Severity.INFO,
+    """A field that an older release of its operator reads, and the release that schemas/ describes does not.
+
+    Which release runs on the cluster of a plain manifest is not known. In a job folder it is, and SCH001 refuses the
+    field there.
+
+    Bad:
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: ClusterTrainingRuntime
+        spec: {mlPolicy: {torch: {numProcPerNode: auto}}}
+    Good:
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: ClusterTrainingRuntime
+        spec: {mlPolicy: {torch: {}}}
+
+    Source: https://github.com/kubeflow/trainer/releases
+    """,
+)
+
+_OLDER_FIELDS: Mapping[str, tuple[Path, ...]] = {
+    "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime": (
+        ("spec", "mlPolicy", "torch", "elasticPolicy"),
+        ("spec", "mlPolicy", "torch", "numProcPerNode"),
+    ),
+    "trainer.kubeflow.org/v1alpha1/TrainingRuntime": (
+        ("spec", "mlPolicy", "torch", "elasticPolicy"),
+        ("spec", "mlPolicy", "torch", "numProcPerNode"),
+    ),
+    "trainer.kubeflow.org/v1alpha1/TrainJob": (
+        ("spec", "podSpecOverrides"),
+        ("spec", "podTemplateOverrides"),
+        ("spec", "trainer", "numProcPerNode"),
+    ),
+}
+"""Trainer 2.0 has podSpecOverrides, 2.1 podTemplateOverrides; up to 2.1 numProcPerNode may be a word, and up to 2.2 a
+runtime says it."""
 
 OWN_GROUP = "trainyard.dev"
 """Group of the facts. The wiring deletes them, and `jobfile` checks them where they were written."""
@@ -190,7 +230,15 @@ def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem
         words = _kubeconform(home / ".tools" / "bin" / "kubeconform", schemas, regular)
         refused += [one for one in regular if one.text in words]
     problems.extend(_explained(refused, words))
+    problems = [problem if units[problem.unit_index].is_job else _dated(problem) for problem in problems]
     return sorted(problems, key=lambda p: (p.unit_index, p.object.index))
+
+
+def _dated(problem: SchemaProblem) -> SchemaProblem:
+    """The problem; of a field that an older release has, only as advice."""
+    older = _OLDER_FIELDS.get(f"{problem.object.api_version}/{problem.object.kind}", ())
+    known = problem.rule_id == VIOLATION.id and any(problem.path[: len(field)] == field for field in older)
+    return replace(problem, rule_id=OLDER_FIELD.id) if known else problem
 
 
 def schema_of(schemas: File, api_version: str, kind: str) -> File | None:
