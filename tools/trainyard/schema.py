@@ -8,7 +8,8 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path as File
 from typing import Any
 
@@ -65,6 +66,66 @@ UNKNOWN_KIND = declare(
     """,
 )
 
+FOREIGN_KIND = declare(
+    "SCH007",
+    "kind-not-checked",
+    Severity.INFO,
+    """A kind of a project of which schemas/ holds nothing, so its fields are not checked.
+
+    The API server checks them when it is asked. To have them checked here, name the module that owns the kind in
+    schemas/sources.yaml and tools/go/schemas/go.mod, and run tools/update-schemas.
+
+    Bad:
+        apiVersion: leaderworkerset.x-k8s.io/v1
+        kind: LeaderWorkerSet
+    Good:
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+
+    Source: https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/
+    """,
+)
+
+OLDER_FIELD = declare(
+    "SCH008",
+    "field-of-older-release",
+    Severity.INFO,
+    """A field that an older release of its operator reads, and the release that schemas/ describes does not.
+
+    Which release runs on the cluster of a plain manifest is not known. In a job folder it is, and SCH001 refuses the
+    field there.
+
+    Bad:
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: ClusterTrainingRuntime
+        spec: {mlPolicy: {torch: {numProcPerNode: auto}}}
+    Good:
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: ClusterTrainingRuntime
+        spec: {mlPolicy: {torch: {}}}
+
+    Source: https://github.com/kubeflow/trainer/releases
+    """,
+)
+
+_OLDER_FIELDS: Mapping[str, tuple[Path, ...]] = {
+    "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime": (
+        ("spec", "mlPolicy", "torch", "elasticPolicy"),
+        ("spec", "mlPolicy", "torch", "numProcPerNode"),
+    ),
+    "trainer.kubeflow.org/v1alpha1/TrainingRuntime": (
+        ("spec", "mlPolicy", "torch", "elasticPolicy"),
+        ("spec", "mlPolicy", "torch", "numProcPerNode"),
+    ),
+    "trainer.kubeflow.org/v1alpha1/TrainJob": (
+        ("spec", "podSpecOverrides"),
+        ("spec", "podTemplateOverrides"),
+        ("spec", "trainer", "numProcPerNode"),
+    ),
+}
+"""Trainer 2.0 has podSpecOverrides, 2.1 podTemplateOverrides; up to 2.1 numProcPerNode may be a word, and up to 2.2 a
+runtime says it."""
+
 OWN_GROUP = "trainyard.dev"
 """Group of the facts. The wiring deletes them, and `jobfile` checks them where they were written."""
 
@@ -83,6 +144,9 @@ _NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 
 _READ_BY_KUBECONFORM = ("apiVersion", "kind", "metadata", "items")
 _READ_IN_METADATA = ("name", "namespace", "generateName")
+
+_SAME_GROUP = 0.9
+"""How alike the names of two groups are that were meant to be one."""
 
 _BATCH = 256
 """Objects in one file: enough files for every core, few enough to write."""
@@ -169,7 +233,15 @@ def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem
         words = _kubeconform(home / ".tools" / "bin" / "kubeconform", schemas, regular)
         refused += [one for one in regular if one.text in words]
     problems.extend(_explained(refused, words))
+    problems = [problem if units[problem.unit_index].is_job else _dated(problem) for problem in problems]
     return sorted(problems, key=lambda p: (p.unit_index, p.object.index))
+
+
+def _dated(problem: SchemaProblem) -> SchemaProblem:
+    """The problem; of a field that an older release has, only as advice."""
+    older = _OLDER_FIELDS.get(f"{problem.object.api_version}/{problem.object.kind}", ())
+    known = problem.rule_id == VIOLATION.id and any(problem.path[: len(field)] == field for field in older)
+    return replace(problem, rule_id=OLDER_FIELD.id) if known else problem
 
 
 def schema_of(schemas: File, api_version: str, kind: str) -> File | None:
@@ -200,12 +272,23 @@ def _unknown_kind(schemas: File, unit_index: int, rendered: Object) -> SchemaPro
     for file in sorted(schemas.glob("**/*_v*.json")):
         known.setdefault(file.stem.rpartition("_")[0], []).append(file)
     key, advice = "kind", ""
+    if not _is_known_group(schemas, rendered.group):
+        known = {}
     if same := known.get(rendered.kind.lower()):
         key, advice = "apiVersion", f"known are {', '.join(_type_of(file)[0] for file in same)}"
     elif meant := nearest(rendered.kind, list(known)):
         file = next((file for file in known[meant] if file.parent.name == rendered.group), known[meant][0])
         advice = "did you mean {1} of {0}?".format(*_type_of(file))
-    return SchemaProblem(unit_index, UNKNOWN_KIND.id, rendered, (key,), message, advice)
+    rule = UNKNOWN_KIND if advice or _is_known_group(schemas, rendered.group) else FOREIGN_KIND
+    return SchemaProblem(unit_index, rule.id, rendered, (key,), message, advice)
+
+
+def _is_known_group(schemas: File, group: str) -> bool:
+    """Whether schemas/ holds kinds of a group, or of one whose name differs by a letter."""
+    if "." not in group or "/" in group:
+        return True
+    known = [folder.name for folder in (*schemas.iterdir(), *(schemas / "kubernetes").iterdir()) if folder.is_dir()]
+    return bool(get_close_matches(group, known, n=1, cutoff=_SAME_GROUP))
 
 
 def _type_of(schema_file: File) -> tuple[str, str]:

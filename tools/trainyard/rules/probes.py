@@ -10,6 +10,7 @@ from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, Setting, Workload
 from trainyard.workload.plain import mapping, sequence, text
+from trainyard.workload.templates import SERVING
 
 _LEAST_PATIENCE = 300
 _SLEEP = re.compile(r"\bsleep\s+([0-9]+)\b")
@@ -43,6 +44,8 @@ def liveness_probe_on_training(workload: Workload) -> Iterator[Problem]:
     for pod_set in workload.pod_sets:
         container = pod_set.main()
         if container is None or container.by_controller or not container.gpus or workload.object.group == "ray.io":
+            continue
+        if workload.object.kind in SERVING:
             continue
         probe = mapping(container.data.get("livenessProbe"))
         period, failures = whole(probe.get("periodSeconds")) or 10, whole(probe.get("failureThreshold")) or 3

@@ -11,6 +11,7 @@ from trainyard.rules.memory import memory_mounts, without_bound
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, PodSet, Workload
+from trainyard.workload.templates import SERVING
 
 
 @rule("GPU001", "gpu-request-differs", Severity.ERROR, needs=Workload, fix="safe")
@@ -300,5 +301,6 @@ def _gpus_at_once(pod_set: PodSet) -> int:
 
 
 def _gpu_containers(workload: Workload) -> Iterator[Container]:
-    for pod_set in workload.pod_sets:
+    """Those of pods that train: what serves, or is tried by hand, may share its node with others."""
+    for pod_set in workload.pod_sets if workload.object.kind not in (*SERVING, "Pod") else ():
         yield from (container for container in pod_set.containers if container.gpus)

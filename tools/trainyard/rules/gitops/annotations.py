@@ -22,6 +22,8 @@ _TRAINING = {
     "ray.io": ("RayCluster", "RayJob"),
     "trainer.kubeflow.org": ("TrainJob",),
 }
+_HOOKS = {("", "Pod"), *((group, kind) for group, kinds in _TRAINING.items() for kind in kinds)}
+"""What cannot be changed once it exists."""
 
 
 @rule("GIT013", "replace-without-force", Severity.ERROR, needs=Object)
@@ -93,13 +95,13 @@ def hook_kept_after_failure(obj: Object) -> Iterator[Problem]:
     Source: https://argo-cd.readthedocs.io/en/stable/user-guide/resource_hooks/
     """
     policies = _options(obj, _HOOK_DELETED)
-    if (obj.group, obj.kind) != ("batch", "Job") or not annotation(obj, HOOK) or not value(obj, "metadata", "name"):
+    if (obj.group, obj.kind) not in _HOOKS or not annotation(obj, HOOK) or not value(obj, "metadata", "name"):
         return
     if policies in ({"HookSucceeded"}, {"HookFailed"}):
         (policy,) = policies
         kept = "fails" if policy == "HookSucceeded" else "succeeds"
         yield Problem(
-            f"hook Job {obj.name} stays where it {kept}, and the next sync cannot change it",
+            f"hook {obj.kind} {obj.name} stays where it {kept}, and the next sync cannot change it",
             obj.at("metadata", "annotations", _HOOK_DELETED),
             help="write BeforeHookCreation, or leave the annotation out: it is the default",
             fix=put(obj.at("metadata", "annotations", _HOOK_DELETED), f"BeforeHookCreation,{policy}"),

@@ -84,9 +84,15 @@ def ranks_per_node_mismatch(workload: Workload) -> Iterator[Problem]:
                 _with_ranks(ranks, container),
             )
         auto, cpus = start.launch.option("nproc_per_node"), container.limits.get("cpu")
+        if auto is not None and auto.value == "gpu" and cpus is not None and not _has_device(container):
+            yield Problem(
+                "nproc_per_node gpu stops torchrun where there is no GPU, and the container asks for none",
+                auto.spot.saying("counts GPUs"),
+                help="ask for GPUs, or write the number of ranks out",
+            )
         if auto is None or auto.value not in ("auto", "cpu") or cpus is None:
             continue
-        if auto.value == "auto" and any("/" in name for name in container.limits):
+        if auto.value == "auto" and _has_device(container):
             continue
         yield Problem(
             f"nproc_per_node {auto.value} starts a rank for each core of the node, but the container has {cpus.value}",
@@ -94,6 +100,10 @@ def ranks_per_node_mismatch(workload: Workload) -> Iterator[Problem]:
             (cpus.spot.saying("CPUs of one pod"),),
             "write the number of ranks out",
         )
+
+
+def _has_device(container: Container) -> bool:
+    return any("/" in name for name in container.limits)
 
 
 @rule("RDV012", "launcher-missing", Severity.ERROR, needs=Workload)
