@@ -57,7 +57,11 @@ def _serve(held: list[int]) -> None:
                 return
             *lines, pending = (pending + received).split(b"\n")
             for line in lines:
-                print(json.dumps(_obey(json.loads(line), held, answers, selector)), flush=True)
+                try:
+                    told = {"done": _obey(json.loads(line), held, answers, selector)}
+                except OSError as error:
+                    told = {"error": str(error)}
+                print(json.dumps(told), flush=True)
 
 
 def _obey(order: dict[str, Any], held: list[int], answers: Answers, selector: selectors.BaseSelector) -> Any:
@@ -103,7 +107,7 @@ def _check(result: int) -> None:
 
 def _kill_all_in(held: list[int]) -> None:
     ours = {os.fstat(each).st_ino for each in held}
-    for _ in range(3):
+    for _ in range(3):  # a process may have started another one in the meantime
         found = [int(each) for each in os.listdir("/proc") if each.isdigit() and int(each) != os.getpid()]
         for process in found:
             try:

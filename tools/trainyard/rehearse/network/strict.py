@@ -15,7 +15,7 @@ from trainyard.rehearse.network.addresses import DNS_POD, allocate
 from trainyard.rehearse.network.base import Network
 from trainyard.rehearse.network.explain import Names
 from trainyard.rehearse.network.firewall import policy_table, service_table
-from trainyard.rehearse.network.held import Held
+from trainyard.rehearse.network.held import Held, NoRight
 from trainyard.rehearse.network.limits import unchecked
 from trainyard.rehearse.network.names import records
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, Waiting
@@ -95,7 +95,10 @@ class StrictNetwork(Network):
             self._rules_of_services = rules
 
     def _build(self) -> None:
-        self._held.order("write", namespace=_ROUTER, file="/proc/sys/net/ipv4/ip_forward", text="1")
+        try:
+            self._held.order("write", namespace=_ROUTER, file="/proc/sys/net/ipv4/ip_forward", text="1")
+        except Fault as reason:
+            raise NoRight(str(reason)) from None
         self._batch("ip", _ROUTER, links.router_links(self._plan, self._addresses, self._ends))
         self._batch("tc", _ROUTER, links.router_speed(self._plan, self._addresses, self._ends))
         for number, (key, _) in self._ends.items():
