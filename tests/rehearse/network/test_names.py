@@ -11,7 +11,7 @@ from trainyard.rehearse.network import NetworkPlan, PodSpot
 from trainyard.rehearse.network.addresses import allocate
 from trainyard.rehearse.network.answers import Answers
 from trainyard.rehearse.network.endpoints import services_of
-from trainyard.rehearse.network.explain import Names
+from trainyard.rehearse.network.explain import Names, names_in_vain
 from trainyard.rehearse.network.names import hosts_file, link_variables, records, resolver_settings
 from trainyard.rehearse.network.plan import Key
 from trainyard.rehearse.network.wire import Malformed, Record, read_question, write_answer, write_question
@@ -186,3 +186,17 @@ def test_why_a_name_does_not_resolve(name: str, change: dict[str, Any], why: str
     given = plan(pod(0, **change), services=(service(),), namespaces={"vision": {}})
     asker = pod(1, labels=JOB)
     assert Names(given, services_of(given), set(), set()).why_not(name, asker) == why
+
+
+SEARCHES = (SVC, "svc.cluster.local", "cluster.local")
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [("gpt-0.gpt", 0), ("gpt-0.gpt.research", 1), ("gpt-0.gpt.research.svc", 2), (f"gpt-0.gpt.{SVC}", 3)],
+)
+def test_one_spelling_of_a_name_that_resolves_is_enough(name: str, right: int) -> None:
+    spellings = [*(f"{name}.{domain}" for domain in SEARCHES), name]
+    assert names_in_vain(spellings, (), SEARCHES) == [name]
+    assert names_in_vain(spellings[:right], spellings[right : right + 1], SEARCHES) == []
+    assert names_in_vain([each for each in spellings if each != spellings[right]], [spellings[right]], SEARCHES) == []

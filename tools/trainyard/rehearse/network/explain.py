@@ -97,9 +97,19 @@ def _without_domain(name: str) -> str:
     return name
 
 
-def as_given(name: str, searches: Sequence[str]) -> str:
-    """The name that a program gave its resolver, which tried it with each search domain behind it."""
-    for domain in sorted(searches, key=len, reverse=True):
-        if name.endswith(f".{domain}"):
-            return name.removesuffix(f".{domain}")
-    return name
+def names_in_vain(failed: Collection[str], answered: Collection[str], searches: Sequence[str]) -> list[str]:
+    """Names as programs gave them that do not resolve, of all those that a resolver asked for in one pod.
+
+    It tries a name as it is and with each search domain behind it, and one success is enough.
+    """
+    found = []
+    for name in failed:
+        shorter = [name.removesuffix(f".{domain}") for domain in searches if name.endswith(f".{domain}")]
+        if any(each in failed for each in shorter):
+            continue
+        spellings = {
+            f"{each}{end}" for each in (name, *shorter) for end in ("", *(f".{domain}" for domain in searches))
+        }
+        if spellings.isdisjoint(answered):
+            found.append(name)
+    return found

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ class Held:
         """End the namespaces and whatever still runs in them."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError), self._process.stdin:
+            self._process.stdin.write(b"end\n")
         self._process.wait()
         self._process.stdout.close()
 
