@@ -1,0 +1,89 @@
+"""What a rehearsal sees of the training in it: ranks that joined, steps, losses, checkpoints that were read."""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_RESUMED = re.compile(r"checkpoint: resumed from step (\d+)")
+_DIGITS = re.compile(r"\d+")
+_REPEATS = 3
+"""From which time on the same line, numbers apart, is no sign of life any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A rank that joined the process group of PyTorch."""
+
+    rank: int
+    world: int
+    seconds: float
+    """How long it waited for the others."""
+
+
+@dataclass(slots=True)
+class Observed:
+    """What one run came to, as far as its pods have told."""
+
+    folder: Path
+    """Where ranks leave their notes."""
+    began: float = field(default_factory=time.time)
+    losses: dict[int, float] = field(default_factory=dict)
+    """Loss by step, as rank 0 prints it."""
+    resumed_from: list[int] = field(default_factory=list)
+    result: Mapping[str, Any] = field(default_factory=dict)
+    """The trainer's last line."""
+    alive: float = field(default_factory=time.monotonic)
+    """When the run last showed a sign of life."""
+    seen: dict[tuple[str, str], int] = field(default_factory=dict)
+    notes: int = 0
+    steps_at: dict[int, float] = field(default_factory=dict)
+
+    def line(self, pod: str, text: str) -> None:
+        """One line of a pod's output."""
+        key = pod, _DIGITS.sub("0", text)
+        self.seen[key] = self.seen.get(key, 0) + 1
+        if self.seen[key] <= _REPEATS:
+            self.alive = time.monotonic()
+        if (found := _RESUMED.search(text)) is not None:
+            self.resumed_from.append(int(found[1]))
+        start = text.find("{")
+        if start < 0:
+            return
+        with suppress(ValueError, TypeError, KeyError):
+            content = json.loads(text[start:])
+            if "step" in content and "loss" in content:
+                self.losses[int(content["step"])] = float(content["loss"])
+                self.steps_at[int(content["step"])] = time.monotonic()
+                self.alive = time.monotonic()
+            elif "world_size" in content:
+                self.result = content
+                if content.get("resumed_from") is not None:
+                    self.resumed_from.append(int(content["resumed_from"]))
+
+    def ranks(self) -> tuple[Joined, ...]:
+        """Ranks that have joined, each once, by number."""
+        found: dict[int, Joined] = {}
+        for path in sorted(self.folder.glob("joined-*.json"), key=lambda path: path.stat().st_mtime):
+            with suppress(ValueError, KeyError, OSError):
+                note = json.loads(path.read_text())
+                found[note["rank"]] = Joined(note["rank"], note["world"], note["joined"] - note["began"])
+        return tuple(found[rank] for rank in sorted(found))
+
+    def joined_after(self) -> float | None:
+        """Seconds from the start until the last rank had joined; None where none has."""
+        times = []
+        for path in self.folder.glob("joined-*.json"):
+            with suppress(ValueError, KeyError, OSError):
+                times.append(json.loads(path.read_text())["joined"])
+        return max(times) - self.began if times else None
+
+    def listen(self) -> None:
+        """Count the notes, which are signs of life."""
+        notes = sum(1 for path in self.folder.glob("jo*.json"))
+        if notes != self.notes:
+            self.notes, self.alive = notes, time.monotonic()
