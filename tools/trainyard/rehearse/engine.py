@@ -12,6 +12,7 @@ from trainyard.rehearse.observe import Observed
 from trainyard.rehearse.podplan import PodPlan
 from trainyard.rehearse.pods import Place, RunningPod
 from trainyard.rehearse.process import below
+from trainyard.workload.ray import SUBMITTER
 
 TICK = 0.1
 LISTEN_SECONDS = 1.0
@@ -73,7 +74,7 @@ class Engine:
         self.observed.alive = began
         try:
             for plan, spot in self.plans:
-                self.pods[plan.name] = RunningPod.start(plan, spot, self.place, 0)
+                self._start(plan, spot, 0)
             ending, reason = self._loop(began + self.timeout)
             if ending in ("succeeded", "failed"):
                 self._wind_down()
@@ -87,6 +88,7 @@ class Engine:
         while True:
             self._wait()
             self.before_tick(self)
+            self._let_go()
             for pod in list(self.pods.values()):
                 if pod.advance() and pod.lives:
                     self.observed.alive = time.monotonic()
@@ -127,6 +129,7 @@ class Engine:
                 self.anew = False
                 for pod in pods:
                     self._replace(pod)
+                    self.pods[pod.name].held = pod.plan.member.pod_set.role == SUBMITTER
             return None
         if self.controller.done(pods):
             return "succeeded", ""
@@ -134,11 +137,16 @@ class Engine:
             if pod.phase != "failed" and not (pod.disrupted and pod.over):
                 continue
             decision = self.controller.failed(pod)
-            self.say(f"{pod.name} failed ({_codes(pod)}): {decision.step}{f', {decision.reason}' * bool(decision.reason)}")
+            self.say(
+                f"{pod.name} failed ({_codes(pod)}): {decision.step}{f', {decision.reason}' * bool(decision.reason)}"
+            )
             if decision.step == "fail":
                 return "failed", decision.reason
             if not pod.disrupted and self._over_and_over():
-                return "failed", f"{SAME_FAILURES} pods failed without a step between them; {decision.reason or 'more follow'}"
+                return (
+                    "failed",
+                    f"{SAME_FAILURES} pods failed without a step between them; {decision.reason or 'more follow'}",
+                )
             if decision.step == "replace":
                 self._replace(pod)
             if decision.step == "restart all":
@@ -149,7 +157,7 @@ class Engine:
         return None
 
     def _over_and_over(self) -> bool:
-        """Whether pods keep failing and training gets no further, so that what the controller forgives does not help."""
+        """Whether pods keep failing and training gets no further, whatever the controller forgives."""
         steps = len(self.observed.steps_at)
         self.failures = self.failures + 1 if steps == self.steps else 1
         self.steps = steps
@@ -163,7 +171,19 @@ class Engine:
         self.ended.append(_ended(pod))
         pod.close()
         self.replaced += 1
-        self.pods[pod.name] = RunningPod.start(pod.plan, pod.spot, self.place, pod.attempt + 1)
+        self._start(pod.plan, pod.spot, pod.attempt + 1)
+
+    def _start(self, plan: PodPlan, spot: PodSpot, attempt: int) -> None:
+        pod = RunningPod.start(plan, spot, self.place, attempt)
+        pod.held = plan.member.pod_set.role == SUBMITTER and attempt == 0
+        self.pods[plan.name] = pod
+
+    def _let_go(self) -> None:
+        """Make the submitter once the cluster is ready."""
+        held = [pod for pod in self.pods.values() if pod.held]
+        if held and all(pod.was_ready for pod in self.pods.values() if not pod.held):
+            for pod in held:
+                pod.held = False
 
     def _wind_down(self) -> None:
         """End the pods that are left when the job is over, as its controller cleans up."""

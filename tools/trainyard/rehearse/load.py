@@ -9,9 +9,10 @@ from trainyard.errors import Fault, InputError, UsageError
 from trainyard.manifests import read_manifests
 from trainyard.objects import Object
 from trainyard.origin import Origin
-from trainyard.rehearse.scale import Scale, rendered_smaller
+from trainyard.rehearse.scale import Scale, rendered_smaller, smaller_spec
 from trainyard.render import render
 from trainyard.rendered import Prepared
+from trainyard.rules.world import ranks
 from trainyard.sources import Sources
 from trainyard.unit import Unit
 from trainyard.workload import workloads
@@ -26,6 +27,10 @@ class Loaded:
     workload: Workload
     full: Workload
     """The job at the size that is written."""
+    unit: Unit
+    """All that is applied, at the size that is written."""
+    ranks: int | None
+    """Ranks that train, at the size of the rehearsal; None where manifests do not tell."""
     origin: Origin
     sources: Sources
 
@@ -44,7 +49,7 @@ def load(root: Path, path: str, cwd: Path, scale: Scale, work: Path) -> Loaded:
     if target.kind is TargetKind.MANIFESTS:
         unit, origin = read_manifests(target.name, target.files, sources)
         job = _only_job(unit)
-        return Loaded(target.name, job, job, origin, sources)
+        return Loaded(target.name, job, job, unit, ranks(job), origin, sources)
     return _folder(root, target, sources, scale, work)
 
 
@@ -63,14 +68,16 @@ def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Pa
     training_job = bare.fact("TrainingJob")
     if training_job is None:
         job = _only_job(unit)
-        return Loaded(target.name, job, job, origin, sources)
+        return Loaded(target.name, job, job, unit, ranks(job), origin, sources)
     if any(item.kind == "TFJob" for item in bare.objects) and scale.gpus_per_node is not None:
         scale = replace(scale, gpus_per_node=1)  # under TensorFlow a worker without GPUs is one replica
     smaller = rendered_smaller(root, target.name, rendering.reads, training_job, scale, work)
     objects = tuple(Object.of(data, index) for index, data in enumerate(smaller.objects))
     if [item.title for item in objects] != [item.title for item in bare.objects]:
         raise Fault(f"{target.name} renders to other objects with fewer nodes")
-    return Loaded(target.name, _only_job(replace(unit, objects=objects)), _only_job(unit), origin, sources)
+    job, full = _only_job(replace(unit, objects=objects)), _only_job(unit)
+    spec = smaller_spec(training_job, scale)
+    return Loaded(target.name, job, full, unit, spec["nodes"] * spec["gpusPerNode"], origin, sources)
 
 
 def _only_job(unit: Unit) -> Workload:

@@ -66,9 +66,7 @@ def members(workload: Workload) -> Members:
         pod_sets, services = workload.pod_sets, made_services(workload)
         told = {}
     found = [
-        _member(workload, pod_set, index, told)
-        for pod_set in pod_sets
-        for index in range(pod_set.count.value or 0)
+        _member(workload, pod_set, index, told) for pod_set in pod_sets for index in range(pod_set.count.value or 0)
     ]
     by_place = {(each.pod_set.role, each.index): number for number, each in enumerate(found)}
     for service in services:
@@ -188,9 +186,8 @@ def _on_cpus(group: Part) -> None:
     template = group.at("template", "spec")
     for container in template.items("containers") if template is not None else ():
         limits = container.at("resources", "limits")
-        for field in [] if limits is None else [name for name in limits.value if name.endswith("/gpu")]:
-            found = limits.value[field].value
-            gpus = gpus or (count(found) or 0)
+        if limits is not None:
+            gpus = gpus or sum(count(part.value) or 0 for name, part in limits.value.items() if name.endswith("/gpu"))
     if gpus:
         params.value["num-cpus"] = Part(str(gpus), params.spot)
         params.value["num-gpus"] = Part("0", params.spot)

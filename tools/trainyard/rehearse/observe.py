@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 _RESUMED = re.compile(r"checkpoint: resumed from step (\d+)")
+_ERROR = re.compile(
+    r"(?:^|[\]\s|])(?:error|fatal|[A-Za-z_.]*(?:Error|Exception|Exit)|[a-z]+: .*(?:not found|No such file))\b.*"
+)
+_CONSEQUENCE = ("ChildFailedError", "another rank is gone", "SignalException", "Connection closed by peer", "PeerLost")
 _DIGITS = re.compile(r"\d+")
+_MOST_ERRORS = 40
 _REPEATS = 3
 """From which time on the same line, numbers apart, is no sign of life any more."""
 
@@ -41,6 +46,8 @@ class Observed:
     """When the run last showed a sign of life."""
     seen: dict[tuple[str, str], int] = field(default_factory=dict)
     notes: int = 0
+    errors: list[tuple[str, str]] = field(default_factory=list)
+    """Pod and text of the first lines that name an error."""
     steps_at: dict[int, float] = field(default_factory=dict)
 
     def line(self, pod: str, text: str) -> None:
@@ -49,6 +56,8 @@ class Observed:
         self.seen[key] = self.seen.get(key, 0) + 1
         if self.seen[key] <= _REPEATS:
             self.alive = time.monotonic()
+        if len(self.errors) < _MOST_ERRORS and _ERROR.search(text) and not any(word in text for word in _CONSEQUENCE):
+            self.errors.append((pod, text.strip()))
         if (found := _RESUMED.search(text)) is not None:
             self.resumed_from.append(int(found[1]))
         start = text.find("{")

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from trainyard.rehearse.members import Member
 from trainyard.rehearse.substitutes import Substitutes, of_trainer
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.plain import count, entries, mapping, sequence, strings, text
+from trainyard.workload.ray_pods import DASHBOARD_PORT
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 GRACE_SECONDS = 30
@@ -20,6 +21,7 @@ GRACE_SECONDS = 30
 WORKING_FOLDER = "/opt/trainyard"
 """Of trainer/image/Dockerfile."""
 ROOT_HOME = "/root"
+_RAY_AGENT_PORT = 52365
 IMAGE_VARIABLES = {"PYTHONPATH": WORKING_FOLDER, "PYTHONUNBUFFERED": "1"}
 
 
@@ -102,12 +104,23 @@ class MadeUp:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the network tells of a pod before it starts."""
+
+    address: str
+    variables: Mapping[str, str]
+    """Those that the kubelet makes of Services."""
+    localise: Callable[[str], str]
+    """Names replaced by addresses where names do not resolve."""
+
+
 def pod_plan(
-    workload: Workload, member: Member, address: str, substitutes: Substitutes, made_up: list[MadeUp]
+    workload: Workload, member: Member, known: Known, substitutes: Substitutes, made_up: list[MadeUp]
 ) -> PodPlan:
-    """The plan of one pod that has an address. What is invented is added to `made_up`."""
+    """The plan of one pod. What is invented is added to `made_up`."""
     pod_set = member.pod_set
-    kubelet = _Kubelet(workload, member, address, substitutes, made_up)
+    kubelet = _Kubelet(workload, member, known, substitutes, made_up)
     grace = pod_set.spec.get("terminationGracePeriodSeconds")
     return PodPlan(
         member=member,
@@ -153,7 +166,7 @@ class _Kubelet:
 
     workload: Workload
     member: Member
-    address: str
+    known: Known
     substitutes: Substitutes
     made_up: list[MadeUp]
 
@@ -162,29 +175,37 @@ class _Kubelet:
         own = self._environment(source)
         command = sequence(data.get("command")) + sequence(data.get("args"))
         words = [_expanded(str(word), own) for word in command] or [word.text for word in source.words]
-        variables = substitutes.variables(own, source)
-        security = mapping(self.member.pod_set.spec.get("securityContext")) | mapping(data.get("securityContext"))
+        localise = self.known.localise
+        variables = {name: localise(value) for name, value in substitutes.variables(own, source).items()}
+        security = {**mapping(self.member.pod_set.spec.get("securityContext")), **mapping(data.get("securityContext"))}
         user = count(security.get("runAsUser")) or 0
         home = ROOT_HOME if user == 0 else "/home/trainer"
         return ContainerPlan(
             name=source.name,
             source=source,
-            command=substitutes.words(words, source),
+            command=tuple(localise(word) for word in substitutes.words(words, source)),
             environment={"HOME": home, "HOSTNAME": self.member.hostname} | IMAGE_VARIABLES | variables,
             mounts=tuple(_mounts(data, own)),
             folder=text(data.get("workingDir")) or WORKING_FOLDER,
             user=user,
             group=count(security.get("runAsGroup")) or 0,
             sidecar=init and data.get("restartPolicy") == "Always",
-            ready=_probe(data, "readinessProbe"),
+            ready=_probe(data, "readinessProbe") or self._of_ray(source),
             started=_probe(data, "startupProbe"),
             trains=of_trainer({name: each for name, each in source.env.items() if each.origin != "file"})
             or of_trainer(source.env),
         )
 
+    def _of_ray(self, source: Container) -> Probe | None:
+        """The probe that KubeRay gives the first container of its pods: the dashboard's port, or that of its agent."""
+        kind = self.member.labels.get("ray.io/node-type")
+        if kind is None or source.name != self.member.pod_set.containers[0].name:
+            return None
+        return Probe(port=DASHBOARD_PORT if kind == "head" else _RAY_AGENT_PORT)
+
     def _environment(self, source: Container) -> dict[str, str]:
         """Variables as the container finds them, in the kubelet's order."""
-        found: dict[str, str] = {}
+        found = dict(self.known.variables)
         for _, each in entries(source.data.get("envFrom")):
             prefix = text(each.get("prefix"))
             for field_name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
@@ -196,13 +217,13 @@ class _Kubelet:
             name = text(each.get("name"))
             if "valueFrom" not in each:
                 found[name] = _expanded(text(each.get("value")), found)
-            elif (value := self._from(mapping(each.get("valueFrom")), source)) is not None:
-                found[name] = value
+            elif (read := self._from(mapping(each.get("valueFrom")), source)) is not None:
+                found[name] = read
         for name, variable in source.env.items():
             if variable.origin == "controller":
-                value = self.member.variables.get(name) if variable.value is None else variable.value
-                if value is not None:
-                    found[name] = value
+                told = self.member.variables.get(name) if variable.value is None else variable.value
+                if told is not None:
+                    found[name] = told
         return found
 
     def _from(self, value_from: Mapping[Any, Any], source: Container) -> str | None:
@@ -232,9 +253,9 @@ class _Kubelet:
             "metadata.uid": hashlib.sha256(member.name.encode()).hexdigest()[:36],
             "spec.nodeName": f"node-of-{member.name}",
             "spec.serviceAccountName": text(spec.get("serviceAccountName")) or "default",
-            "status.podIP": self.address,
-            "status.podIPs": self.address,
-            "status.hostIP": self.address,
+            "status.podIP": self.known.address,
+            "status.podIPs": self.known.address,
+            "status.hostIP": self.known.address,
         }
         for prefix, values in (("metadata.labels", member.labels), ("metadata.annotations", member.annotations)):
             known |= {f"{prefix}['{key}']": value for key, value in values.items()}

@@ -71,6 +71,8 @@ class RunningPod:
     init: list[RunningContainer] = field(default_factory=list)
     main: list[RunningContainer] = field(default_factory=list)
     phase: Phase = "init"
+    held: bool = False
+    """Not made yet: KubeRay makes the submitter when the cluster is ready."""
     disrupted: bool = False
     """Evicted, pre-empted, or its node is lost: the condition DisruptionTarget."""
     stopping_since: float | None = None
@@ -114,7 +116,7 @@ class RunningPod:
 
     def advance(self) -> bool:
         """Do what is due; whether something changed."""
-        if self.over:
+        if self.over or self.held:
             return False
         changed = self._reap()
         if self.stopping_since is not None:
@@ -130,6 +132,7 @@ class RunningPod:
         """Ask it to end: SIGTERM to each container, SIGKILL when its grace is over."""
         if self.over or self.stopping_since is not None:
             return
+        self.held = False
         self.stopping_since = time.monotonic()
         self.place.network.set_ready(self.spot, False)
         for _, process in self.processes():
@@ -259,7 +262,11 @@ class RunningPod:
         """Ask containers that want to be asked, and tell the network whether the pod is ready."""
         for each, process in self.processes():
             wanted = each.plan.started if not each.started else each.plan.ready
-            if wanted is None or process.pid is None or time.monotonic() - each.began < min(wanted.delay, PROBE_SECONDS):
+            if (
+                wanted is None
+                or process.pid is None
+                or time.monotonic() - each.began < min(wanted.delay, PROBE_SECONDS)
+            ):
                 continue
             if each.probe is not None:
                 code = each.probe.poll()

@@ -163,7 +163,15 @@ def variable(pid: int, names: Sequence[str]) -> str | None:
     """The first of some variables that a process was started with."""
     with suppress(OSError):
         found = dict(
-            item.split("=", 1) for item in Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0") if "=" in item
+            item.split("=", 1)
+            for item in Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+            if "=" in item
         )
         return next((found[name] for name in names if name in found), None)
     return None
+
+
+def signal_process(pid: int, number: int) -> None:
+    """Send a signal to a process that may be gone."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)

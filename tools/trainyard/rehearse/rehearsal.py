@@ -1,24 +1,27 @@
-"""A rehearsal from its manifests to what it saw: the pods planned, run once, and run again to go on from a checkpoint."""
+"""A rehearsal from its manifests to what it saw: the pods planned, run, and run again from a checkpoint."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trainyard.errors import UsageError
+from trainyard.rehearse.chaos import DISK_BYTES, Chaos, Event
 from trainyard.rehearse.controllers import controller
 from trainyard.rehearse.engine import Engine, Outcome
+from trainyard.rehearse.hang import Stack, stacks
 from trainyard.rehearse.load import Loaded
 from trainyard.rehearse.members import Member, members
-from trainyard.rehearse.network import NetworkPlan, PodSpot, Waiting, open_network
+from trainyard.rehearse.network import Network, NetworkPlan, PodSpot, Waiting, open_network
 from trainyard.rehearse.observe import Observed
-from trainyard.rehearse.podplan import MadeUp, PodPlan, pod_plan
+from trainyard.rehearse.podplan import Known, MadeUp, PodPlan, pod_plan
 from trainyard.rehearse.pods import Place
 from trainyard.rehearse.sandbox import Programs, Sandbox
-from trainyard.rehearse.storage import checkpoints, put_dataset
+from trainyard.rehearse.storage import Checkpoints, checkpoints, put_dataset
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.rehearse.volumes import Volumes
-from trainyard.workload.plain import entries, mapping, strings, text
 from trainyard.workload.model import Workload
+from trainyard.workload.plain import entries, mapping, strings, text
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 MOST_PODS = 64
@@ -32,6 +35,13 @@ class Wishes:
     timeout: float = 600.0
     again: bool = True
     programs: Mapping[str, Path] = field(default_factory=dict)
+    chaos: tuple[Event, ...] = ()
+    may_mount: bool = False
+    """Whether this process has mounts of its own."""
+    ready: Callable[[Sequence[PodPlan]], None] = lambda _: None
+    """Asked before any pod starts; it may refuse."""
+    strict: bool | None = None
+    """Whether the network must be made of namespaces; None takes what the machine allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +53,9 @@ class Run:
     ranks: int
     """Ranks that joined."""
     joined_after: float | None
-    stacks: tuple["Stack", ...] = ()
+    stacks: tuple[Stack, ...] = ()
     waiting: tuple[Waiting, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """Where a process stood when the run hung."""
-
-    pod: str
-    rank: str
-    text: str
+    chaos: Chaos = field(default_factory=lambda: Chaos([]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,6 @@ class Seen:
 
     loaded: Loaded
     plans: tuple[PodPlan, ...]
-    expected: int
-    """Ranks that the job has."""
     first: Run
     second: Run | None
     saved: tuple[int, ...]
@@ -73,6 +73,7 @@ class Seen:
     substitutes: Substitutes
     made_up: tuple[MadeUp, ...]
     invented: tuple[str, ...]
+    strict: bool
     unchecked: tuple[str, ...]
     trains: bool
 
@@ -99,32 +100,33 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
     )
     made_up: list[MadeUp] = []
     (state / "notes").mkdir(mode=0o777)
-    with open_network(plan) as network:
+    with open_network(plan, strict=wishes.strict) as network:
         plans = [
-            pod_plan(workload, each, network.address(spots[each.name]), substitutes, made_up) for each in everyone.pods
+            pod_plan(workload, each, _known(network, spots[each.name]), substitutes, made_up) for each in everyone.pods
         ]
-        volumes = Volumes(state, workload.objects, namespace, substitutes, may_mount=True, made_up=made_up)
+        wishes.ready(plans)
+        volumes = Volumes(state, workload.objects, namespace, substitutes, may_mount=wishes.may_mount, made_up=made_up)
         place = Place(network, box, volumes, Programs(wishes.programs), state, log)
         folders = {each.name: volumes.of_pod(each) for each in plans}
         settings = _settings(workload)
         kept = checkpoints(plans, folders, settings)
+        disk = _disk(wishes, kept, volumes)
         if substitutes.dataset and not put_dataset(_kind(settings), substitutes.dataset, plans, folders):
             substitutes.told["dataset"] = f"none: {substitutes.dataset} is in no volume of the pods"
         elif substitutes.dataset:
             substitutes.told["dataset"] = f"the trainer's made-up {_kind(settings)} at {substitutes.dataset}"
         paired = [(each, spots[each.name]) for each in plans]
-        first = _run(workload, paired, place, wishes, log)
+        first = _run(workload, paired, place, wishes, log, Chaos(list(wishes.chaos), disk))
         saved = tuple(kept.steps()) if kept is not None else ()
         second, goes_on_from = None, None
-        if first.outcome.ending == "succeeded" and wishes.again and kept is not None:
+        if first.outcome.ending == "succeeded" and wishes.again and kept is not None and not wishes.chaos:
             goes_on_from = kept.step_back()
             if goes_on_from is not None:
                 log("", "", f"again, to go on from the checkpoint of step {goes_on_from}")
-                second = _run(workload, paired, place, wishes, log)
+                second = _run(workload, paired, place, wishes, log, Chaos([]))
         return Seen(
             loaded=loaded,
             plans=tuple(plans),
-            expected=sum(container.gpus for each in plans for container in each.member.pod_set.containers),
             first=first,
             second=second,
             saved=saved,
@@ -132,12 +134,25 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
             substitutes=substitutes,
             made_up=tuple(dict.fromkeys(made_up)),
             invented=tuple(dict.fromkeys(volumes.invented)),
-            unchecked=network.unchecked,
+            strict=network.strict,
+            unchecked=tuple(network.unchecked),
             trains=kept is not None,
         )
 
 
-def _run(workload: Workload, plans: list[tuple[PodPlan, PodSpot]], place: Place, wishes: Wishes, log: Log) -> Run:
+def _disk(wishes: Wishes, kept: Checkpoints | None, volumes: Volumes) -> Path | None:
+    """The claim that checkpoints go to, on a small disk of its own where that is to be filled."""
+    if not any(each.kind == "fill-disk" for each in wishes.chaos):
+        return None
+    claims = volumes.folder / "claims"
+    if kept is None or not kept.folder.is_relative_to(claims):
+        raise UsageError("--chaos fill-disk: the job's checkpoints go to no claim")
+    return volumes.limit_claim(kept.folder.relative_to(claims).parts[0], DISK_BYTES)
+
+
+def _run(
+    workload: Workload, plans: list[tuple[PodPlan, PodSpot]], place: Place, wishes: Wishes, log: Log, chaos: Chaos
+) -> Run:
     notes = place.state / "notes"
     shutil.rmtree(notes)
     notes.mkdir(mode=0o777)
@@ -148,6 +163,13 @@ def _run(workload: Workload, plans: list[tuple[PodPlan, PodSpot]], place: Place,
             observed.line(pod, line)
         log(pod, container, line)
 
+    standing: list[Stack] = []
+    waiting: list[Waiting] = []
+
+    def ask(engine: Engine) -> None:
+        waiting.extend(place.network.waiting())
+        standing.extend(stacks(engine))
+
     watched = Place(place.network, place.sandbox, place.volumes, place.programs, place.state, seen)
     engine = Engine(
         plans=plans,
@@ -156,11 +178,19 @@ def _run(workload: Workload, plans: list[tuple[PodPlan, PodSpot]], place: Place,
         observed=observed,
         patience=wishes.patience,
         timeout=wishes.timeout,
-        before_tick=lambda _: None,
-        on_hang=lambda _: None,
+        before_tick=chaos,
+        on_hang=ask,
     )
     outcome = engine.run()
-    return Run(outcome, observed, len(observed.ranks()), observed.joined_after())
+    if not waiting:
+        waiting += place.network.waiting()
+    return Run(
+        outcome, observed, len(observed.ranks()), observed.joined_after(), tuple(standing), tuple(waiting), chaos
+    )
+
+
+def _known(network: Network, spot: PodSpot) -> Known:
+    return Known(network.address(spot), network.environment(spot), lambda text: network.localise(spot, text))
 
 
 def _spot(workload: Workload, member: Member) -> PodSpot:

@@ -142,7 +142,21 @@ def _system(path: str) -> dict[str, tuple[str, Path | str]]:
 
 def _arguments(mounts: Mapping[str, tuple[str, Path | str]]) -> list[str]:
     """Mounts in an order in which each finds its place: those above first, the kernel's file systems before all."""
-    words = ["--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys", "--perms", "1777", "--tmpfs", "/tmp", "--dir", "/run/sshd"]
+    words = [
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--ro-bind",
+        "/sys",
+        "/sys",
+        "--perms",
+        "1777",
+        "--tmpfs",
+        "/tmp",
+        "--dir",
+        "/run/sshd",
+    ]
     words += ["--dir", "/root", "--dir", "/home/trainer", "--dir", "/opt/trainyard", "--dir", BIN]
     for place in sorted(mounts, key=lambda place: place.count("/") * (place != "/")):
         kind, source = mounts[place]

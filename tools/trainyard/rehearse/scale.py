@@ -54,6 +54,12 @@ def rendered_smaller(
     return rendering
 
 
+def smaller_spec(training_job: Object, scale: Scale) -> dict[str, Any]:
+    """The whole `spec` of a TrainingJob at another size."""
+    whole = _map(training_job.data.get("spec"))
+    return smaller(whole, whole, scale)
+
+
 def smaller(written: Mapping[str, Any], whole: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
     """The `spec` of a job.yaml at another size.
 

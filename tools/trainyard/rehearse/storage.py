@@ -92,9 +92,7 @@ def checkpoints(
     return None
 
 
-def put_dataset(
-    kind: str, path: str, plans: Sequence[PodPlan], folders: Mapping[str, Mapping[str, Path]]
-) -> bool:
+def put_dataset(kind: str, path: str, plans: Sequence[PodPlan], folders: Mapping[str, Mapping[str, Path]]) -> bool:
     """Lay the made-up dataset where the job reads one; False where that is in no volume of any pod."""
     for plan in plans:
         for container in plan.containers:

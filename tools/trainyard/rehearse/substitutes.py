@@ -25,6 +25,8 @@ class Substitutes:
     steps: int
     save_every: int
     ranks_per_pod: Mapping[str, int] = field(default_factory=dict)
+    collective_seconds: int | None = None
+    """Timeout of a collective, where another is needed than the trainer's."""
     told: dict[str, str] = field(default_factory=dict)
     """What was put in place of what, by a word for it."""
     batch: tuple[int, int] | None = None
@@ -62,6 +64,8 @@ class Substitutes:
         if container.gpus:
             self.told["GPUs"] = "a rank on the processor for each, over gloo"
         seen = {"TRAINER_METRICS_EVERY_STEPS": "1"} if of_trainer(container.env) else {}
+        if seen and self.collective_seconds:
+            seen["TRAINER_TIMEOUT_SECONDS"] = str(self.collective_seconds)
         return {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"} | seen | replaced
 
     def words(self, words: Sequence[str], container: Container) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def note(name: str, content: dict[str, Any]) -> None:
 
 
 class Watch(importlib.machinery.PathFinder):
-    """Finds modules as before, but hides the package that the image has not, and watches the module that joins ranks."""
+    """Finds modules as before; hides the package that the image has not, and watches the module that joins ranks."""
 
     @classmethod
     def find_spec(
@@ -49,7 +49,7 @@ class Watch(importlib.machinery.PathFinder):
         return spec
 
 
-def watch(module: ModuleType) -> None:
+def watch(module: Any) -> None:
     """Have the module tell when this rank has joined."""
     join = module.init_process_group
 
