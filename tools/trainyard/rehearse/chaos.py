@@ -13,6 +13,7 @@ from trainyard.rehearse.engine import Engine
 from trainyard.rehearse.hang import RANK
 from trainyard.rehearse.pods import RunningPod
 from trainyard.rehearse.process import below, signal_process, variable
+from trainyard.rehearse.storage import Checkpoints
 
 KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk")
 DISK_BYTES = 48 << 20
@@ -57,17 +58,24 @@ class Chaos:
     """The events of a run, each done once."""
 
     events: list[Event]
+    kept: Checkpoints | None = None
+    """The run's checkpoints: nothing is done before there is one to come back to."""
     disk: Path | None = None
     """The disk that may be filled."""
     done: list[Event] = field(default_factory=list)
-    saved: tuple[int, ...] = ()
+    saved: list[int] = field(default_factory=list)
+    """Steps with a checkpoint when the first of them was done."""
     undo_cut: Event | None = None
-    since: float = 0.0
 
     def __call__(self, engine: Engine) -> None:
         """Do what is due."""
         reached = max(engine.observed.losses, default=0)
-        for each in [each for each in self.events if each.step <= reached]:
+        due = [each for each in self.events if each.step <= reached]
+        there = self.kept.steps() if due and self.kept is not None else []
+        if due and self.kept is not None and not there:
+            return
+        for each in due:
+            self.saved = self.saved or there
             self.events.remove(each)
             self.done.append(each)
             engine.say(f"chaos: {each.text}")

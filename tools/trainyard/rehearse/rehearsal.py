@@ -116,7 +116,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
         elif substitutes.dataset:
             substitutes.told["dataset"] = f"the trainer's made-up {_kind(settings)} at {substitutes.dataset}"
         paired = [(each, spots[each.name]) for each in plans]
-        first = _run(workload, paired, place, wishes, log, Chaos(list(wishes.chaos), disk))
+        first = _run(workload, paired, place, wishes, log, Chaos(list(wishes.chaos), kept, disk))
         saved = tuple(kept.steps()) if kept is not None else ()
         second, goes_on_from = None, None
         if first.outcome.ending == "succeeded" and wishes.again and kept is not None and not wishes.chaos:

@@ -75,7 +75,7 @@ def _of_success(seen: Seen, run: Run) -> Iterator[Told]:
     if expected and got and got < expected and not run.chaos.done:
         message = f"{got} ranks trained together, but the job has {expected}"
         yield rules.MISSING, Problem(message, _main_spot(seen), help="each pod trains alone, or a GPU has no rank")
-    if run.chaos.done and seen.saved and run.outcome.replaced and not run.observed.resumed_from:
+    if run.chaos.saved and run.outcome.replaced and not run.observed.resumed_from:
         message = f"after {_events(run)} the run began again at its first step"
         yield rules.UNSAVED, Problem(message, _main_spot(seen))
 
