@@ -61,6 +61,8 @@ class Engine:
     before_tick: Callable[["Engine"], None]
     """Called often; chaos comes from here."""
     on_hang: Callable[["Engine"], None]
+    on_failure: Callable[["Engine"], None]
+    """Called while a pod that failed is still known to the others."""
     pods: dict[str, RunningPod] = field(default_factory=dict)
     ended: list[Ended] = field(default_factory=list)
     replaced: int = 0
@@ -92,6 +94,10 @@ class Engine:
             for pod in list(self.pods.values()):
                 if pod.advance() and pod.lives:
                     self.observed.alive = time.monotonic()
+                if pod.phase == "failed" and not pod.left:
+                    self.on_failure(self)
+                if pod.over:
+                    pod.leave()
             decision = self._decide()
             if decision is not None:
                 return decision

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ _RESUMED = re.compile(r"checkpoint: resumed from step (\d+)")
 _ERROR = re.compile(
     r"(?:^|[\]\s|])(?:error|fatal|[A-Za-z_.]*(?:Error|Exception|Exit)|[a-z]+: .*(?:not found|No such file))\b.*"
 )
+_HINT = re.compile(r"not enough|cannot |could not|unable to|denied|refused|not found|No such")
 _CONSEQUENCE = ("ChildFailedError", "another rank is gone", "SignalException", "Connection closed by peer", "PeerLost")
 _DIGITS = re.compile(r"\d+")
 _MOST_ERRORS = 40
@@ -48,6 +49,10 @@ class Observed:
     notes: int = 0
     errors: list[tuple[str, str]] = field(default_factory=list)
     """Pod and text of the first lines that name an error."""
+    hints: list[tuple[str, str]] = field(default_factory=list)
+    """The same of lines that only sound like one."""
+    last: dict[str, str] = field(default_factory=dict)
+    """The last line of each pod."""
     steps_at: dict[int, float] = field(default_factory=dict)
 
     def line(self, pod: str, text: str) -> None:
@@ -58,6 +63,10 @@ class Observed:
             self.alive = time.monotonic()
         if len(self.errors) < _MOST_ERRORS and _ERROR.search(text) and not any(word in text for word in _CONSEQUENCE):
             self.errors.append((pod, text.strip()))
+        elif len(self.hints) < _MOST_ERRORS and _HINT.search(text):
+            self.hints.append((pod, text.strip()))
+        if text.strip(" -="):
+            self.last[pod] = text.strip()
         if (found := _RESUMED.search(text)) is not None:
             self.resumed_from.append(int(found[1]))
         start = text.find("{")
@@ -74,6 +83,14 @@ class Observed:
                 if content.get("resumed_from") is not None:
                     self.resumed_from.append(int(content["resumed_from"]))
 
+    def blame(self, pods: Sequence[str]) -> tuple[str, str] | None:
+        """The pod, of those that failed, that first named an error, and its words; None where none has said anything."""
+        for told in (self.errors, self.hints):
+            for pod, text in told:
+                if pod in pods:
+                    return pod, text
+        return next(((pod, self.last[pod]) for pod in pods if pod in self.last), None)
+
     def ranks(self) -> tuple[Joined, ...]:
         """Ranks that have joined, each once, by number."""
         found: dict[int, Joined] = {}
@@ -85,11 +102,12 @@ class Observed:
 
     def joined_after(self) -> float | None:
         """Seconds from the start until the last rank had joined; None where none has."""
-        times = []
+        first: dict[int, float] = {}
         for path in self.folder.glob("joined-*.json"):
             with suppress(ValueError, KeyError, OSError):
-                times.append(json.loads(path.read_text())["joined"])
-        return max(times) - self.began if times else None
+                note = json.loads(path.read_text())
+                first[note["rank"]] = min(note["joined"], first.get(note["rank"], note["joined"]))
+        return max(first.values()) - self.began if first else None
 
     def listen(self) -> None:
         """Count the notes, which are signs of life."""

@@ -77,6 +77,7 @@ class RunningPod:
     """Evicted, pre-empted, or its node is lost: the condition DisruptionTarget."""
     stopping_since: float | None = None
     was_ready: bool = False
+    left: bool = False
     began: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -255,8 +256,13 @@ class RunningPod:
         for each, process in list(self.processes()):  # sidecars
             process.close()
             each.process = None
-        self.place.network.set_running(self.spot, False)
         return True
+
+    def leave(self) -> None:
+        """Have a pod that is over leave the network's names and Services."""
+        if not self.left:
+            self.left = True
+            self.place.network.set_running(self.spot, False)
 
     def _probe(self) -> None:
         """Ask containers that want to be asked, and tell the network whether the pod is ready."""

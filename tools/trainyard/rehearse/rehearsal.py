@@ -167,7 +167,7 @@ def _run(
     waiting: list[Waiting] = []
 
     def ask(engine: Engine) -> None:
-        waiting.extend(place.network.waiting())
+        waiting[:] = place.network.waiting()
         standing.extend(stacks(engine))
 
     watched = Place(place.network, place.sandbox, place.volumes, place.programs, place.state, seen)
@@ -180,10 +180,9 @@ def _run(
         timeout=wishes.timeout,
         before_tick=chaos,
         on_hang=ask,
+        on_failure=lambda _: None if waiting else waiting.extend(place.network.waiting()),
     )
     outcome = engine.run()
-    if not waiting:
-        waiting += place.network.waiting()
     return Run(
         outcome, observed, len(observed.ranks()), observed.joined_after(), tuple(standing), tuple(waiting), chaos
     )

@@ -24,6 +24,7 @@ _FULL = (
 _BUS_ERRORS = (128 + 7, 256 - 7)
 _NO_NAME = ("NXDOMAIN", "NODATA")
 _MOST_RANKS_TOLD = 8
+_LONGEST_QUOTE = 200
 Told = tuple[Rule, Problem]
 
 
@@ -137,20 +138,15 @@ def _shared_memory(seen: Seen, run: Run) -> Told | None:
 def _failure(seen: Seen, run: Run) -> Problem:
     """The first pod that named an error, else the first that ended with one."""
     bad = [each for each in run.outcome.pods if any(each.codes.values())]
-    first = next(((pod, text) for pod, text in run.observed.errors), None)
-    pod = first[0] if first is not None else bad[0].pod if bad else seen.plans[0].name
-    ended = next((each for each in bad if each.pod == pod), bad[0] if bad else None)
-    name, code = ("", 0)
-    if ended is not None:
-        name, code = next((name, code) for name, code in ended.codes.items() if code)
-    container = _container(seen, ended.pod if ended is not None else pod, name)
-    what = f"{name} of {ended.pod} ended with {code}" if ended is not None else run.outcome.reason
-    said = f": {first[1][:200]}" if first is not None else ""
-    return Problem(
-        f"{what}{said}",
-        container.spot.below("command") if container else seen.loaded.workload.object.at(),
-        help=run.outcome.reason,
-    )
+    said = run.observed.blame([each.pod for each in bad])
+    ended = next((each for each in bad if said is not None and each.pod == said[0]), bad[0] if bad else None)
+    if ended is None:
+        return Problem(run.outcome.reason, seen.loaded.workload.object.at())
+    name, code = next((name, code) for name, code in ended.codes.items() if code)
+    container = _container(seen, ended.pod, name)
+    words = f": {said[1][:_LONGEST_QUOTE]}" if said is not None else ""
+    spot = container.spot.below("command") if container is not None else seen.loaded.workload.object.at()
+    return Problem(f"{name} of {ended.pod} ended with {code}{words}", spot, help=run.outcome.reason)
 
 
 def _hang(seen: Seen, run: Run) -> str:
