@@ -1,1 +1,1 @@
-"""The rehearsal: a job's pods as processes on one machine."""
+"""Runs the rendered pods of a job as processes on this machine, scaled down, before a cluster does."""

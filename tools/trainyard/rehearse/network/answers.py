@@ -60,7 +60,7 @@ class Answers:
                 connection, peer = here.accept()
                 connection.setblocking(False)
                 selector.register(connection, selectors.EVENT_READ, _Stream(data[0], peer[0]))
-        except (BlockingIOError, ConnectionError):
+        except OSError:
             if isinstance(data, _Stream):
                 _forget(here, selector)
 

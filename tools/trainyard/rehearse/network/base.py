@@ -1,5 +1,6 @@
 """What every network of a rehearsal can do, whether it is strict or not."""
 
+import threading
 from abc import ABC, abstractmethod
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, Waiting
 
 
 class Network(ABC):
-    """Pods that reach each other by address and name. Made by open_network."""
+    """Pods that reach each other by address and name. Made by open_network; threads may share it."""
 
     strict: bool
     """Whether names, policies and addresses are enforced as in the cluster."""
@@ -21,6 +22,7 @@ class Network(ABC):
         self._plan = plan
         self._addresses = addresses
         self._services = services_of(plan)
+        self._changing = threading.Lock()
         self._ready: frozenset[Key] = frozenset()
         self._gone: frozenset[Key] = frozenset()
         self._folder = folder
@@ -59,13 +61,15 @@ class Network(ABC):
 
     def set_ready(self, pod: PodSpot, ready: bool) -> None:
         """Say whether a pod is ready, which none is at first: Services and DNS follow at once."""
-        self._ready = self._ready | {pod.key} if ready else self._ready - {pod.key}
-        self._follow()
+        with self._changing:
+            self._ready = self._ready | {pod.key} if ready else self._ready - {pod.key}
+            self._follow()
 
     def set_running(self, pod: PodSpot, running: bool) -> None:
         """Say whether a pod is there at all, as every one is at first: one that has ended leaves every Service."""
-        self._gone = self._gone - {pod.key} if running else self._gone | {pod.key}
-        self._follow()
+        with self._changing:
+            self._gone = self._gone - {pod.key} if running else self._gone | {pod.key}
+            self._follow()
 
     @abstractmethod
     def cut(self, a: PodSpot, b: PodSpot) -> None:

@@ -33,7 +33,7 @@ class Names:
         if len(labels) == 2 and (full or (labels[1] in known and self._find((home, labels[1])) is None)):
             return self._no_service((labels[1], labels[0]), "")
         if len(labels) == 2:
-            return self._no_pod((home, labels[1]), labels[0])
+            return self._no_pod((home, labels[1]), labels[0]) if self._near(home, labels) else _OUTSIDE
         if len(labels) == 3 and (full or labels[2] in known):
             return self._no_pod((labels[2], labels[1]), labels[0])
         return _OUTSIDE
@@ -45,7 +45,7 @@ class Names:
         service = self._find(key)
         if service is None:
             pod = next((p for p in self.plan.pods if host and p.hostname == host and p.key[0] == key[0]), None)
-            hint = self._there(key[0])
+            hint = self._there(key)
             if pod is not None and pod.subdomain:
                 hint = f"; pods are found as hostname.subdomain, and {pod.hostname}.{pod.subdomain} is one"
             return f"there is no Service {key[1]} in namespace {key[0]}{hint}"
@@ -56,11 +56,9 @@ class Names:
     def _no_pod(self, key: Key, host: str) -> str:
         service = self._find(key)
         pods = [pod for pod in self.plan.pods if pod.key[0] == key[0] and pod.hostname == host]
-        if service is None and not pods:
-            return _OUTSIDE
         if service is None:
             named = [f"pod {pod.name} has subdomain {pod.subdomain or '(none)'}" for pod in pods[:1]]
-            return "; ".join([f"there is no Service {key[1]} in namespace {key[0]}{self._there(key[0])}", *named])
+            return "; ".join([f"there is no Service {key[1]} in namespace {key[0]}{self._there(key)}", *named])
         if not service.headless:
             return f"Service {service.name} is not headless (clusterIP: None), so it gives its pods no names"
         if not pods:
@@ -74,8 +72,17 @@ class Names:
             return f"pod {pod.name} has ended"
         return f"pod {pod.name} is not ready, and Service {service.name} does not set publishNotReadyAddresses"
 
-    def _there(self, namespace: str) -> str:
-        found = sorted(service.name for service in self.services if service.namespace == namespace)
+    def _near(self, namespace: str, labels: list[str]) -> bool:
+        """Whether either word of a name means something in a namespace."""
+        hosts = {pod.hostname for pod in self.plan.pods if pod.key[0] == namespace}
+        return labels[0] in hosts or self._find((namespace, labels[1])) is not None
+
+    def _there(self, key: Key) -> str:
+        """Services that may have been meant."""
+        elsewhere = sorted(service.namespace for service in self.services if service.name == key[1])
+        if elsewhere:
+            return f" (namespace {', '.join(elsewhere)} has one)"
+        found = sorted(service.name for service in self.services if service.namespace == key[0])
         return f" (there are: {', '.join(found)})" if found else " (there is none)"
 
     def _hostnames(self, service: Service) -> str:
@@ -90,9 +97,19 @@ def _without_domain(name: str) -> str:
     return name
 
 
-def as_given(name: str, searches: Sequence[str]) -> str:
-    """The name that a program gave its resolver, which tried it with each search domain behind it."""
-    for domain in sorted(searches, key=len, reverse=True):
-        if name.endswith(f".{domain}"):
-            return name.removesuffix(f".{domain}")
-    return name
+def names_in_vain(failed: Collection[str], answered: Collection[str], searches: Sequence[str]) -> list[str]:
+    """Names as programs gave them that do not resolve, of all those that a resolver asked for in one pod.
+
+    It tries a name as it is and with each search domain behind it, and one success is enough.
+    """
+    found = []
+    for name in failed:
+        shorter = [name.removesuffix(f".{domain}") for domain in searches if name.endswith(f".{domain}")]
+        if any(each in failed for each in shorter):
+            continue
+        spellings = {
+            f"{each}{end}" for each in (name, *shorter) for end in ("", *(f".{domain}" for domain in searches))
+        }
+        if spellings.isdisjoint(answered):
+            found.append(name)
+    return found

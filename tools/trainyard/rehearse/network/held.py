@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from trainyard.errors import Fault
 
 _HOLDER = "trainyard.rehearse.network.holder"
 _PACKAGES = Path(__file__).resolve().parents[3]
+_ENDED = "the process that holds the rehearsal's network has ended"
 
 
 class NoRight(Exception):
@@ -25,6 +28,7 @@ class Held:
     """
 
     def __init__(self, folder: Path, count: int) -> None:
+        self._one_at_a_time = threading.Lock()
         self._right = "root" if os.geteuid() == 0 else "user"
         self._process = subprocess.Popen(
             [sys.executable, "-m", _HOLDER, str(folder), str(count), self._right],
@@ -60,17 +64,22 @@ class Held:
         """Have the holding process do something; see holder.py."""
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps({"order": order, **details}).encode() + b"\n")
-            self._process.stdin.flush()
+            with self._one_at_a_time:
+                self._process.stdin.write(json.dumps({"order": order, **details}).encode() + b"\n")
+                self._process.stdin.flush()
+                told = self._hear()
         except BrokenPipeError:
-            raise Fault("the process that holds the rehearsal's network has ended") from None
-        return self._hear()
+            raise Fault(_ENDED) from None
+        if "error" in told:
+            raise Fault(f"the rehearsal's network: {told['error']}")
+        return told["done"]
 
     def close(self) -> None:
         """End the namespaces and whatever still runs in them."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError), self._process.stdin:
+            self._process.stdin.write(b"end\n")
         self._process.wait()
         self._process.stdout.close()
 
@@ -78,5 +87,5 @@ class Held:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise Fault("the process that holds the rehearsal's network has ended")
+            raise Fault(_ENDED)
         return json.loads(line)

@@ -12,12 +12,15 @@ import selectors
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from trainyard.rehearse.network.answers import Answers
 
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
+_LATE = 1.0
+"""Seconds in which a process that the rehearsal had started when it was killed has entered its namespace."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -34,15 +37,17 @@ def main(arguments: list[str]) -> int:
         print(json.dumps({"error": error.strerror}), flush=True)
         return 1
     print(json.dumps({"namespaces": held}), flush=True)
+    orderly = False
     try:
-        _serve(held)
+        orderly = _serve(held)
     finally:
-        _kill_all_in(held)
+        _kill_all_in(held, seconds=0 if orderly else _LATE)
         shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 
-def _serve(held: list[int]) -> None:
+def _serve(held: list[int]) -> bool:
+    """Obey until the rehearsal says that it is over, or until it is gone: whether it said so."""
     selector = selectors.DefaultSelector()
     answers = Answers()
     selector.register(0, selectors.EVENT_READ)
@@ -54,10 +59,16 @@ def _serve(held: list[int]) -> None:
                 continue
             received = os.read(0, 1 << 16)
             if not received:
-                return
+                return False
             *lines, pending = (pending + received).split(b"\n")
             for line in lines:
-                print(json.dumps(_obey(json.loads(line), held, answers, selector)), flush=True)
+                if line == b"end":
+                    return True
+                try:
+                    told = {"done": _obey(json.loads(line), held, answers, selector)}
+                except OSError as error:
+                    told = {"error": str(error)}
+                print(json.dumps(told), flush=True)
 
 
 def _obey(order: dict[str, Any], held: list[int], answers: Answers, selector: selectors.BaseSelector) -> Any:
@@ -101,16 +112,27 @@ def _check(result: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _kill_all_in(held: list[int]) -> None:
+def _kill_all_in(held: list[int], *, seconds: float) -> None:
+    """Kill what runs in the namespaces, and for some seconds what is only about to enter one."""
     ours = {os.fstat(each).st_ino for each in held}
-    for _ in range(3):
-        found = [int(each) for each in os.listdir("/proc") if each.isdigit() and int(each) != os.getpid()]
-        for process in found:
-            try:
-                if os.stat(f"/proc/{process}/ns/net").st_ino in ours:
-                    os.kill(process, signal.SIGKILL)
-            except OSError:
-                continue
+    for each in held:
+        os.close(each)
+    until = time.monotonic() + seconds
+    while _kill_once(ours) or time.monotonic() < until:
+        time.sleep(0.02)
+
+
+def _kill_once(namespaces: set[int]) -> bool:
+    """Whether anything was there to kill."""
+    found = False
+    for process in [int(each) for each in os.listdir("/proc") if each.isdigit() and int(each) != os.getpid()]:
+        try:
+            if os.stat(f"/proc/{process}/ns/net").st_ino in namespaces:
+                os.kill(process, signal.SIGKILL)
+                found = True
+        except OSError:
+            continue
+    return found
 
 
 if __name__ == "__main__":

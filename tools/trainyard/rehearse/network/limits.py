@@ -15,6 +15,8 @@ def unchecked(plan: NetworkPlan, *, latency: bool) -> tuple[str, ...]:
 def _found(plan: NetworkPlan, latency: bool) -> Iterator[str]:
     if not latency:
         yield "latency: this machine's kernel has no netem"
+    if any(pod.host_network for pod in plan.pods):
+        yield "ports below 1024 on the host's network: every user may listen there here"
     blocks = sorted({str(block) for block in narrow_blocks(plan.policies)})
     if blocks:
         yield f"ipBlocks ({', '.join(blocks)}): they are enforced, but no address of the rehearsal is in them"

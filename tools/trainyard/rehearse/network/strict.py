@@ -15,7 +15,7 @@ from trainyard.rehearse.network.addresses import DNS_POD, allocate
 from trainyard.rehearse.network.base import Network
 from trainyard.rehearse.network.explain import Names
 from trainyard.rehearse.network.firewall import policy_table, service_table
-from trainyard.rehearse.network.held import Held
+from trainyard.rehearse.network.held import Held, NoRight
 from trainyard.rehearse.network.limits import unchecked
 from trainyard.rehearse.network.names import records
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, Waiting
@@ -95,16 +95,23 @@ class StrictNetwork(Network):
             self._rules_of_services = rules
 
     def _build(self) -> None:
-        self._held.order("write", namespace=_ROUTER, file="/proc/sys/net/ipv4/ip_forward", text="1")
+        self._set(_ROUTER, "ip_forward", 1)
         self._batch("ip", _ROUTER, links.router_links(self._plan, self._addresses, self._ends))
         self._batch("tc", _ROUTER, links.router_speed(self._plan, self._addresses, self._ends))
         for number, (key, _) in self._ends.items():
             self._batch("ip", number, links.pod_links(self._plan, self._addresses, key))
             self._batch("tc", number, links.pod_speed(self._plan, self._addresses, key))
+            self._set(number, "ip_unprivileged_port_start", 0)  # as containerd and CRI-O do, so that sshd has port 22
         self.enforce(self._plan.policies)
         server = self._numbers[DNS_POD.key]
         cluster, node = self._addresses.pods[DNS_POD.key], self._addresses.node_resolver
         self._held.order("listen", namespace=server, cluster=cluster, node=node)
+
+    def _set(self, number: int, name: str, value: int) -> None:
+        try:
+            self._held.order("write", namespace=number, file=f"/proc/sys/net/ipv4/{name}", text=str(value))
+        except Fault as reason:
+            raise NoRight(str(reason)) from None
 
     def _delay(self) -> bool:
         """Whether the latency of the plan could be set: not every kernel has netem."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from trainyard.rehearse.network.addresses import DNS_POD, Addresses
 from trainyard.rehearse.network.endpoints import Service
-from trainyard.rehearse.network.explain import Names, as_given
+from trainyard.rehearse.network.explain import Names, names_in_vain
 from trainyard.rehearse.network.names import searches
-from trainyard.rehearse.network.plan import Key, PodSpot, Waiting
+from trainyard.rehearse.network.plan import PodSpot, Waiting
 from trainyard.rehearse.network.policies import Isolation
 
 _SYN_SENT = "02"
@@ -160,22 +160,15 @@ class Reader:
         return "nothing of the rehearsal stands behind this Service"
 
     def _unresolved(self, seen: Observed) -> Iterator[Waiting]:
-        fine = {self._given(each) for each in seen.answered}
-        for asked in seen.failed:
-            pod, name = self._given(asked)
-            if pod is None or (pod, name) in fine:
-                continue
-            asker = next(each for each in self.pods if each.key == pod)
-            why = self.names.why_not(name, asker)
-            if asked.server == "node":
-                why = f"dnsPolicy {asker.dns_policy} asks the node's DNS servers, which know no name of the cluster"
-            yield Waiting(pod, name, "", 53, "DNS", "NXDOMAIN", why)
-
-    def _given(self, asked: Asked) -> tuple[Key | None, str]:
-        pod = self._pod(asked.address)
-        if pod is None:
-            return None, asked.name
-        return pod.key, as_given(asked.name, searches(pod))
+        for pod in self.pods:
+            address = self.addresses.pods[pod.key]
+            failed = {each.name: each.server for each in seen.failed if each.address == address}
+            answered = {each.name for each in seen.answered if each.address == address}
+            for name in names_in_vain(failed.keys(), answered, searches(pod)):
+                why = self.names.why_not(name, pod)
+                if failed.get(name) == "node":
+                    why = f"dnsPolicy {pod.dns_policy} asks the node's DNS servers, which know no name of the cluster"
+                yield Waiting(pod.key, name, "", 53, "DNS", "NXDOMAIN", why)
 
     def _waiting(self, dialled: Dialled, state: str, why: str) -> Waiting:
         source, target, protocol, port = dialled
