@@ -68,6 +68,13 @@ class Sources:
             raise found
         return found
 
+    def forget(self, folder: str) -> None:
+        """Drop what was parsed of a folder and of files in it. Whoever needs it after all parses it again."""
+        for file in [file for file in self._documents if file.startswith(f"{folder}/")]:
+            del self._documents[file]
+        for key in [key for key in self.kept if key[1] == folder or key[1].startswith(f"{folder}/")]:
+            del self.kept[key]
+
     def is_file(self, file: str) -> bool:
         """True where a file of that name exists inside the root."""
         return os.path.isfile(os.path.join(self.root, file))

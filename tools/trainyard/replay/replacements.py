@@ -1,6 +1,6 @@
 """Replacements: values copied from a field of one object to fields of others."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from trainyard.fieldpath import Path
@@ -105,13 +105,13 @@ class Wiring:
     written: Node | None = None
 
 
-def apply(resources: list[Resource], replacements: Iterable[Replacement]) -> list[Wiring]:
+def apply(resources: list[Resource], replacements: Sequence[Replacement]) -> list[Wiring]:
     """Copy the values, in order. What reached a target is kept there; what reached none, or had no value, is returned.
 
     Most of a wiring is about kinds that a job does not have, so objects are looked up by kind.
     """
     unreached: list[Wiring] = []
-    by_kind = _by_kind(resources)
+    by_kind = _by_kind(resources) if replacements else {}
     for replacement in replacements:
         wanted = replacement.source.kind
         among = by_kind.get(wanted, []) if wanted else resources
