@@ -1,5 +1,6 @@
 """From targets to findings: the one place where the stages meet."""
 
+import gc
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,6 +56,9 @@ BAD_INPUT = declare(
 
 Progress = Callable[[str], None]
 
+_GARBAGE = 200_000
+"""New objects after which Python looks for garbage: those of a few jobs."""
+
 
 def lint(
     root: Path,
@@ -70,6 +74,8 @@ def lint(
 
     UsageError where git does not know `changed`; Fault where a program that is needed is missing or breaks.
     """
+    # What a job leaves behind is freed as its last name goes. Cycles are few, and looking for them often is dear.
+    gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
     sources = Sources(root)
     digests = Digests(root)
     run = _Run(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress)
