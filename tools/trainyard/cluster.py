@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainyard.cache import ABSENT
@@ -30,6 +30,14 @@ class Platform:
     origin: Origin
     reads: Mapping[str, str]
     """All that it depends on, as a Rendering says it."""
+    numbered: dict[int, tuple[Object, ...]] = field(default_factory=dict, repr=False, compare=False)
+    """The objects, numbered on from a number of a unit's own: jobs of one shape have as many."""
+
+    def numbered_from(self, first: int) -> tuple[Object, ...]:
+        """The objects with numbers that go on where a unit's own end."""
+        if first not in self.numbered:
+            self.numbered[first] = tuple(replace(item, index=first + item.index) for item in self.objects)
+        return self.numbered[first]
 
 
 class Platforms:
@@ -39,11 +47,14 @@ class Platforms:
         self._root = root
         self._sources = sources
         self._known: dict[str, Platform | InputError] = {}
+        self._asked: set[str] = set()
 
     def to_render(self, files: Iterable[str]) -> list[str]:
         """Platform folders of the clusters whose facts are in `files`, as far as they may be rendered and were not."""
         folders = platforms_named(self._sources, files)
-        return [each for each in folders if each not in self._known and self._may_render(each)]
+        fresh = [each for each in folders if each not in self._asked and each not in self._known]
+        self._asked.update(fresh)
+        return [each for each in fresh if self._may_render(each)]
 
     def keep(self, folder: str, rendering: Rendering) -> None:
         """Keep what a platform folder came to."""
@@ -66,7 +77,10 @@ class Platforms:
         """A unit with the platform of the cluster that it lands on. InputError where that is broken."""
         folder = _folder_of(unit)
         found = None if folder is None else self._of(folder)
-        return (unit, origin) if found is None else on_platform(unit, origin, found.objects, found.origin)
+        if found is None:
+            return unit, origin
+        first = len(unit.objects) + len(unit.facts)
+        return replace(unit, platform=found.numbered_from(first)), _Both(origin, found.origin, first)
 
     def _of(self, folder: str) -> Platform | None:
         if folder not in self._known and self._may_render(folder):

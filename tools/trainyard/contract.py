@@ -348,7 +348,7 @@ def _overwritten(job: str, write: Write, replayed: Replay, rendered: Mapping[Obj
     for id, path, before in _copies(write, replayed):
         target = rendered.get(id)
         wire = next(
-            (w for w in replayed.wires if w is not before and w.target and w.target.object == id and _covers(w, path)),
+            (w for w in replayed.wires_to.get(id, ()) if w is not before and _covers(w, path)),
             None,
         )
         if target is None or wire is None or wire.source is None:
@@ -377,9 +377,9 @@ def _copies(write: Write, replayed: Replay) -> Iterator[tuple[ObjectId, Path, Wi
     if write.overwritten:
         yield write.object, write.path, None
         return
-    for wire in replayed.wires:
-        if wire.source is None or wire.target is None or wire.source.object != write.object:
-            continue
+    for wire in replayed.wires_from.get(write.object, ()):
+        assert wire.source is not None
+        assert wire.target is not None
         start = wire.source.path
         if write.path[: len(start)] == start and len(write.path) > len(start):
             yield wire.target.object, (*wire.target.path, *write.path[len(start) :]), wire

@@ -1,6 +1,8 @@
 """From targets to findings: the one place where the stages meet."""
 
+import gc
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -14,7 +16,7 @@ from trainyard.errors import Fault, InputError
 from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.masked import SECRET, without
-from trainyard.objects import Spot
+from trainyard.objects import Object, Spot
 from trainyard.origin import Origin
 from trainyard.outcome import Judgement, Outcome, conclude
 from trainyard.rules.registry import Problem, Rule, declare
@@ -24,9 +26,7 @@ from trainyard.unit import Unit
 
 if TYPE_CHECKING:
     from trainyard.cluster import Platforms
-
-CHUNK = 128
-"""Units that are in memory at once; one kubeconform process checks them all."""
+    from trainyard.render import Rendering
 
 BAD_INPUT = declare(
     "INP001",
@@ -56,6 +56,9 @@ BAD_INPUT = declare(
 
 Progress = Callable[[str], None]
 
+_GARBAGE = 200_000
+"""New objects after which Python looks for garbage: those of a few jobs."""
+
 
 def lint(
     root: Path,
@@ -71,6 +74,8 @@ def lint(
 
     UsageError where git does not know `changed`; Fault where a program that is needed is missing or breaks.
     """
+    # What a job leaves behind is freed as its last name goes. Cycles are few, and looking for them often is dear.
+    gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
     sources = Sources(root)
     digests = Digests(root)
     run = _Run(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress)
@@ -134,6 +139,13 @@ class _Run:
         self.text_digests: dict[str, str] = {}
 
     @cached_property
+    def rules(self) -> Mapping[str, Rule]:
+        """Every rule, imported while the first folders are rendered."""
+        from trainyard.rules import all_rules
+
+        return all_rules()
+
+    @cached_property
     def platforms(self) -> "Platforms":
         """The platforms of the clusters that jobs land on."""
         from trainyard.cluster import Platforms
@@ -170,9 +182,9 @@ class _Run:
         done = {target.name: kept for target in targets if (kept := self._kept(target)) is not None}
         fresh = [target for target in targets if target.name not in done]
         try:
-            for start in range(0, len(fresh), CHUNK):
+            for made in self._judgements(fresh):
+                done[made.target.name] = made
                 self._tell(f"judged {len(done)} of {len(targets)}")
-                done.update((made.target.name, made) for made in self._judge_chunk(fresh[start : start + CHUNK]))
         finally:
             self._tell("")
         return [done[target.name] for target in targets]
@@ -194,36 +206,32 @@ class _Run:
             return None
         return Judgement(target, findings, suppressions, complete=True, cached=True)
 
-    def _judge_chunk(self, targets: Sequence[Target]) -> Iterator[Judgement]:
-        from trainyard import schema
-        from trainyard.rules import all_rules
-
-        rules = all_rules()
-        results = [_Result(target) for target in targets]
-        made: list[tuple[_Result, Unit, Origin]] = []
-        for result, unit, origin in self._units(results):
-            made.append((result, unit, origin))
-            for rule, problem in found_by_rules(rules, unit):
-                result.add(rule, problem, origin, self.sources)
-        for refused in schema.check([unit for _, unit, _ in made]):
-            result, _, origin = made[refused.unit_index]
-            spot = Spot(refused.object, refused.path, at_key=refused.at_key)
-            result.add(
-                rules[refused.rule_id],
-                Problem(refused.message, spot, (), refused.help, refused.fix),
-                origin,
-                self.sources,
-            )
-        for result in results:
+    def _judgements(self, targets: Sequence[Target]) -> Iterator[Judgement]:
+        """One target after another, so that one unit is in memory at a time. Not in the order of the targets."""
+        for result, made in self._units(targets):
+            if made is not None:
+                self._judge(result, *made)
             yield self._finish(result)
+            self.sources.forget(result.target.name)
 
-    def _units(self, results: "Sequence[_Result]") -> "Iterator[tuple[_Result, Unit, Origin]]":
+    def _judge(self, result: "_Result", unit: Unit, origin: Origin) -> None:
+        from trainyard import schema
+
+        for rule, problem in found_by_rules(self.rules, unit):
+            result.add(rule, problem, origin, self.sources)
+        for refused in schema.check([unit]):
+            spot = Spot(refused.object, refused.path, at_key=refused.at_key)
+            problem = Problem(refused.message, spot, (), refused.help, refused.fix)
+            result.add(self.rules[refused.rule_id], problem, origin, self.sources)
+
+    def _units(self, targets: Sequence[Target]) -> "Iterator[tuple[_Result, tuple[Unit, Origin] | None]]":
         folders = []
-        for result in results:
-            if result.target.kind is not TargetKind.MANIFESTS:
-                folders.append(result)
-            elif (made := self._manifests(result)) is not None:
-                yield result, *made
+        for target in targets:
+            if target.kind is not TargetKind.MANIFESTS:
+                folders.append(target)
+                continue
+            result = _Result(target)
+            yield result, self._manifests(result)
         yield from self._rendered(folders)
 
     def _manifests(self, result: "_Result") -> "tuple[Unit, Origin] | None":
@@ -247,39 +255,57 @@ class _Run:
         result.reads = {file: text_digest(self.sources.text(file)) for file in target.files}
         return made
 
-    def _rendered(self, results: "Sequence[_Result]") -> "Iterator[tuple[_Result, Unit, Origin]]":
-        """Units of folders. What they may ask for is checked before any is rendered, the rest while others are."""
-        from trainyard.kustomization import load_graph
+    def _rendered(self, targets: Sequence[Target]) -> "Iterator[tuple[_Result, tuple[Unit, Origin] | None]]":
+        """Units of folders. What each may ask for is checked before it is rendered, the rest while others are."""
         from trainyard.render import render
+
+        asked: deque[_Result | str] = deque()
+        """What the renderer was given and has not answered: results, and before them the platforms that they need."""
+        refused: list[_Result] = []
+        for rendering in render(self.root, self._folders(targets, asked, refused), workers=self.workers):
+            result = asked.popleft()
+            if isinstance(result, str):
+                self.platforms.keep(result, rendering)
+            else:
+                yield result, self._unit(result, rendering)
+        yield from ((result, None) for result in refused)
+
+    def _folders(
+        self, targets: Sequence[Target], asked: "deque[_Result | str]", refused: "list[_Result]"
+    ) -> Iterator[str]:
+        """Folders to render, each platform before the first job on it."""
+        from trainyard.kustomization import load_graph
+
+        for target in targets:
+            result = _Result(target)
+            try:
+                files = load_graph(self.sources, target.name).files
+            except InputError as error:
+                result.fail(error)
+                refused.append(result)
+                continue
+            for folder in self.platforms.to_render(files):
+                asked.append(folder)
+                yield folder
+            asked.append(result)
+            yield target.name
+
+    def _unit(self, result: "_Result", rendering: "Rendering") -> tuple[Unit, Origin] | None:
         from trainyard.rendered import Prepared
 
-        allowed = []
-        files: set[str] = set()
-        for result in results:
-            try:
-                files |= load_graph(self.sources, result.target.name).files
-                allowed.append(result)
-            except InputError as error:
-                result.fail(error)
-        platforms = self.platforms.to_render(files)
-        folders = [*platforms, *(result.target.name for result in allowed)]
-        renderings = render(self.root, folders, workers=self.workers)
-        for folder in platforms:
-            self.platforms.keep(folder, next(renderings))
-        for result, rendering in zip(allowed, renderings, strict=True):
-            try:
-                prepared = Prepared(self.sources, result.target)
-                result.findings = prepared.findings
-                if not prepared.may_render:
-                    continue
-                if rendering.error.startswith("stopped the renderer"):
-                    raise Fault(f"{result.target.name} {rendering.error}")
-                unit, origin = prepared.unit(rendering)
-            except InputError as error:
-                result.fail(error)
-                continue
-            result.reads = rendering.reads
-            yield result, *self._on_platform(result, unit, origin)
+        try:
+            prepared = Prepared(self.sources, result.target)
+            result.findings = prepared.findings
+            if not prepared.may_render:
+                return None
+            if rendering.error.startswith("stopped the renderer"):
+                raise Fault(f"{result.target.name} {rendering.error}")
+            unit, origin = prepared.unit(rendering)
+        except InputError as error:
+            result.fail(error)
+            return None
+        result.reads = rendering.reads
+        return self._on_platform(result, unit, origin)
 
     def _on_platform(self, result: "_Result", unit: Unit, origin: Origin) -> tuple[Unit, Origin]:
         """A unit with what its cluster holds. Where that is broken, the unit is judged as if nobody knew."""
@@ -354,14 +380,17 @@ class _Result:
 
 def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule, Problem]]:
     """What every rule says of a unit. Fault, which names both, where a rule breaks."""
-    from trainyard.rules import problems
     from trainyard.workload import workloads
+    from trainyard.workload.model import Workload
 
-    jobs = tuple(workloads(unit))
+    subjects: dict[object, Sequence[object]] = {Workload: workloads(unit), Object: unit.objects, Unit: (unit,)}
     for rule in rules.values():
+        if rule.declared:
+            continue
         try:
-            for problem in problems(rule, unit, jobs):
-                yield rule, problem
+            for subject in subjects[rule.needs]:
+                for problem in rule.check(subject):
+                    yield rule, problem
         except Exception as error:
             raise Fault(f"{rule.id} broke on {unit.name}: {type(error).__name__}: {error}") from error
 

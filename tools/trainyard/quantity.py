@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 _SUFFIXES = {
@@ -39,8 +40,15 @@ def quantity(value: Any) -> Fraction | None:
         return Fraction(value)
     if isinstance(value, float):
         value = repr(value)
-    if not isinstance(value, str) or (match := _FORM.match(value)) is None:
+    if not isinstance(value, str) or _FORM.match(value) is None:
         return None
+    return _parsed(value)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(value: str) -> Fraction:
+    match = _FORM.match(value)
+    assert match is not None
     number = Fraction(match["number"])
     if match["exponent"] is not None:
         return number * Fraction(10) ** int(match["exponent"])

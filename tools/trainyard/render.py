@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,13 +42,15 @@ class Rendering:
 
 def render(
     root: Path,
-    folders: Sequence[str],
+    folders: Iterable[str],
     *,
     workers: int | None = None,
     with_yaml: bool = False,
     program: Path = PROGRAM,
 ) -> Iterator[Rendering]:
     """Render each folder, given relative to `root`, and yield the results in that order while the rest goes on.
+
+    Folders are taken as the processes come to them, so whoever names them may still be at work on the next.
 
     At most one process a core, or `workers`, runs; all end with the iterator. A folder that is wrong, slow or large
     gets a Rendering with an error. Fault if the program is missing or does not do as it should.
@@ -57,7 +59,7 @@ def render(
         raise Fault(f"{program} is missing: run tools/lint-jobs, which builds it")
     if not root.is_dir():
         raise Fault(f"{root} is not a folder to render in")
-    return _render(_Command(program, root, with_yaml), list(folders), workers or _cores())
+    return _render(_Command(program, root, with_yaml), iter(folders), workers or _cores())
 
 
 def _cores() -> int:
@@ -75,14 +77,14 @@ _BUFFERED = 16
 """Answers a process that may wait for an earlier one, so that memory stays bounded."""
 
 
-def _render(command: "_Command", folders: list[str], workers: int) -> Iterator[Rendering]:
+def _render(command: "_Command", folders: Iterator[str], workers: int) -> Iterator[Rendering]:
     import selectors
 
     with selectors.DefaultSelector() as selector:
         pool = _Pool(command, folders, workers, selector)
         try:
-            for index, folder in enumerate(folders):
-                yield _rendering(folder, pool.answer(index))
+            while (answer := pool.next()) is not None:
+                yield _rendering(*answer)
         finally:
             pool.end()
 
@@ -91,27 +93,44 @@ class _Pool:
     """The processes, and the folders that wait for one."""
 
     def __init__(
-        self, command: "_Command", folders: list[str], workers: int, selector: "selectors.BaseSelector"
+        self, command: "_Command", folders: Iterator[str], workers: int, selector: "selectors.BaseSelector"
     ) -> None:
         self.command = command
-        self.folders = folders
+        self.ahead = folders
+        self.folders: dict[int, str] = {}
+        """Those that were taken and not yet answered, by their number."""
+        self.taken = self.given = 0
         self.workers = workers
         self.selector = selector
         self.processes: list[_Process] = []
         self.answers: dict[int, bytes | Rendering] = {}
         self.waiting: deque[int] = deque()
-        for index, folder in enumerate(folders):
-            if unusual := _unusual(folder):
-                self.answers[index] = _failure(folder, unusual)
-            else:
-                self.waiting.append(index)
 
-    def answer(self, index: int) -> bytes | Rendering:
-        """The answer for a folder by its number; each is given once, in ascending order."""
+    def next(self) -> tuple[str, bytes | Rendering] | None:
+        """The next folder and its answer, in the order of the folders; None after the last."""
+        index = self.given
+        if index == self.taken and not self._take():
+            return None
+        end = index + _BUFFERED * self.workers
+        self._hand_out(end)
         while index not in self.answers:
-            self._hand_out(index + _BUFFERED * self.workers)
             self._collect()
-        return self.answers.pop(index)
+            self._hand_out(end)
+        self.given += 1
+        return self.folders.pop(index), self.answers.pop(index)
+
+    def _take(self) -> bool:
+        """Take the next folder from whoever names them; False after the last."""
+        folder = next(self.ahead, None)
+        if folder is None:
+            return False
+        self.folders[self.taken] = folder
+        if unusual := _unusual(folder):
+            self.answers[self.taken] = _failure(folder, unusual)
+        else:
+            self.waiting.append(self.taken)
+        self.taken += 1
+        return True
 
     def end(self) -> None:
         for process in self.processes:
@@ -119,7 +138,9 @@ class _Pool:
 
     def _hand_out(self, end: int) -> None:
         """Give the next folders, up to number `end`, to the processes that have least to do."""
-        while self.waiting and self.waiting[0] < end:
+        while self.waiting or (self.taken < end and self._take()):
+            if not self.waiting:
+                continue
             process = min(self.processes, key=lambda process: len(process.asked), default=None)
             if len(self.processes) < self.workers and (process is None or process.asked):
                 process = self._start()
@@ -257,10 +278,19 @@ class _Command:
         assert process.stdin
         assert process.stdout
         os.set_blocking(process.stdout.fileno(), False)
+        _widen(process.stdout)
         return _Process(process, process.stdin, process.stdout)
 
 
 _CHUNK = 1 << 20
+
+
+def _widen(pipe: IO[bytes]) -> None:
+    """Let a renderer get ahead while answers are judged: one answer alone would fill a pipe of the usual size."""
+    import fcntl
+
+    with suppress(OSError, AttributeError):
+        fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _CHUNK)
 
 
 @dataclass(eq=False, slots=True)

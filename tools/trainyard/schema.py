@@ -1,15 +1,14 @@
-"""Rendered objects against the schemas of their kinds: one offline kubeconform process for all of them.
+"""Rendered objects against the schemas of their kinds, read once a run and judged in this process.
 
-kubeconform judges. Where it refuses an object, the same schema is read once more for the fields and the words, since
-kubeconform's own list stops at the first reference inside a schema.
+A test holds every verdict equal to kubeconform's, which reads the same schemas with another library.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache, lru_cache
 from pathlib import Path as File
 from typing import Any
 
@@ -20,7 +19,7 @@ from trainyard.objects import Object
 from trainyard.remedy import Remedy
 from trainyard.rules.registry import declare
 from trainyard.unit import Unit
-from trainyard.violation import Violation, field_name, nearest, not_finite, remedy, sentence, violations
+from trainyard.violation import field_name, nearest, not_finite, remedy, sentence, violations
 
 VIOLATION = declare(
     "SCH001",
@@ -133,26 +132,12 @@ KUSTOMIZE = "builtin"
 """apiVersion of what kustomize reads itself: transformers and generators."""
 
 _PLACES = ("kubernetes/{group}/{kind}_{version}.json", "{group}/{kind}_{version}.json")
-_LOCATIONS = tuple(
-    place.format(group="{{.Group}}", kind="{{.ResourceKind}}", version="{{.ResourceAPIVersion}}") for place in _PLACES
-)
-_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that JSON may hold raw and YAML may not."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 """What may become part of a file name."""
 
-_READ_BY_KUBECONFORM = ("apiVersion", "kind", "metadata", "items")
-_READ_IN_METADATA = ("name", "namespace", "generateName")
-
 _SAME_GROUP = 0.9
 """How alike the names of two groups are that were meant to be one."""
-
-_BATCH = 256
-"""Objects in one file: enough files for every core, few enough to write."""
-
-_SECONDS = 60
-_SECONDS_PER_OBJECT = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,70 +156,20 @@ class SchemaProblem:
     fix: Remedy | None = None
 
 
-@dataclass(slots=True)
-class _Distinct:
-    """One object as kubeconform gets it, and everything that looks just like it."""
-
-    text: str
-    data: dict[str, Any]
-    schema_file: File
-    users: list[tuple[int, Object]] = field(default_factory=list)
-
-    @property
-    def identity(self) -> tuple[str, str, str]:
-        """(kind, apiVersion, name) as kubeconform's report will name it."""
-        metadata = self.data.get("metadata", {})
-        name = metadata.get("name", "")
-        if "generateName" in metadata:
-            name = metadata["generateName"] + "{{ generateName }}"
-        return self.data["kind"], self.data["apiVersion"], name
-
-    @property
-    def regular(self) -> bool:
-        """False where kubeconform would misread it. No schema accepts such an object."""
-        metadata = self.data.get("metadata", {})
-        return (
-            isinstance(metadata, dict)
-            and all(isinstance(metadata.get(key, ""), str) for key in _READ_IN_METADATA)
-            and not _in_other_case(metadata, _READ_IN_METADATA)
-            and not _in_other_case(self.data, _READ_BY_KUBECONFORM)
-            and not any(not_finite(self.data))
-        )
-
-
 def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem]:
     """Every problem of every object, by unit, object and path.
 
-    `home` holds schemas/ and .tools/bin/kubeconform; the default is this repository. Fault where kubeconform is
-    missing, breaks, hangs or says what cannot be understood.
+    `home` holds schemas/; the default is this repository. Fault where a schema cannot be used.
     """
-    home = home or File(__file__).resolve().parents[2]
-    schemas = home / "schemas"
-    problems: list[SchemaProblem] = []
-    distinct: dict[str, _Distinct] = {}
-    for unit_index, unit in enumerate(units):
-        for rendered in unit.objects:
-            if rendered.group == OWN_GROUP or rendered.api_version == KUSTOMIZE:
-                continue
-            problem = _without_kind(unit_index, rendered)
-            schema_file = None if problem else schema_of(schemas, rendered.api_version, rendered.kind)
-            if problem is None and schema_file is None:
-                problem = _unknown_kind(schemas, unit_index, rendered)
-            if problem is not None:
-                problems.append(problem)
-                continue
-            assert schema_file is not None
-            text, data = _as_kubernetes_reads(rendered.data, core=schema_file.parts[-3] == "kubernetes")
-            distinct.setdefault(text, _Distinct(text, data, schema_file)).users.append((unit_index, rendered))
-    refused = [one for one in distinct.values() if not one.regular]
-    words: dict[str, str] = {}
-    regular = [one for one in distinct.values() if one.regular]
-    if regular:
-        words = _kubeconform(home / ".tools" / "bin" / "kubeconform", schemas, regular)
-        refused += [one for one in regular if one.text in words]
-    problems.extend(_explained(refused, words))
-    problems = [problem if units[problem.unit_index].is_job else _dated(problem) for problem in problems]
-    return sorted(problems, key=lambda p: (p.unit_index, p.object.index))
+    schemas = (home or File(__file__).resolve().parents[2]) / "schemas"
+    problems = [
+        problem
+        for index, unit in enumerate(units)
+        for rendered in unit.objects
+        if rendered.group != OWN_GROUP and rendered.api_version != KUSTOMIZE
+        for problem in _problems(schemas, index, rendered)
+    ]
+    return [problem if units[problem.unit_index].is_job else _dated(problem) for problem in problems]
 
 
 def _dated(problem: SchemaProblem) -> SchemaProblem:
@@ -244,6 +179,43 @@ def _dated(problem: SchemaProblem) -> SchemaProblem:
     return replace(problem, rule_id=OLDER_FIELD.id) if known else problem
 
 
+def _problems(schemas: File, unit_index: int, rendered: Object) -> Iterator[SchemaProblem]:
+    problem = _without_kind(unit_index, rendered)
+    if problem is not None:
+        yield problem
+        return
+    schema_file = schema_of(schemas, rendered.api_version, rendered.kind)
+    if schema_file is None:
+        yield _unknown_kind(schemas, unit_index, rendered)
+        return
+    data, text = rendered.data, json.dumps(rendered.data, ensure_ascii=False)
+    if "null" in text:
+        data = _without_nulls(data, everywhere=schema_file.parts[-3] == "kubernetes")
+    validator, schema = _validator(schema_file)
+    # The validator takes a NaN and an infinity, which YAML can write, for null.
+    is_json = not ("NaN" in text or "Infinity" in text) or not any(not_finite(data))
+    if is_json and validator.is_valid(data):
+        return
+    for violation in violations(validator, schema, data):
+        message = sentence(violation, field_name(data, violation.path))
+        fix = remedy(violation, rendered.at(*violation.path))
+        yield SchemaProblem(
+            unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix
+        )
+
+
+@cache
+def _validator(schema_file: File) -> tuple[Any, dict[str, Any]]:
+    import jsonschema_rs
+
+    try:
+        schema = json.loads(schema_file.read_bytes())
+        return jsonschema_rs.validator_for(schema), schema
+    except (OSError, ValueError) as error:
+        raise Fault(f"{schema_file} is no usable JSON Schema: {error}") from error
+
+
+@lru_cache(maxsize=1024)
 def schema_of(schemas: File, api_version: str, kind: str) -> File | None:
     """The file that describes a kind, or None. Upper and lower case are the schema's to judge."""
     group, version = api_version.split("/")[0], api_version.split("/")[-1]
@@ -298,35 +270,8 @@ def _type_of(schema_file: File) -> tuple[str, str]:
     return api_version, kind
 
 
-def _in_other_case(fields: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """True where a field would pass for one of `names` with Go's JSON reader, which does not mind case."""
-    folded = {name.casefold() for name in names}
-    return any(key.casefold() in folded and key not in names for key in fields)
-
-
-def _as_kubernetes_reads(data: dict[str, Any], core: bool) -> tuple[str, dict[str, Any]]:
-    """The object's JSON and data without its empty fields.
-
-    Built-in kinds take a field that is null as one that is absent; custom resources do so only in metadata.
-    """
-    text = _json(data)
-    if "null" not in text:
-        return text, data
-    clean = _without_nulls(data, everywhere=core)
-    return _json(clean), clean
-
-
-def _json(data: Any) -> str:
-    """JSON that is YAML too, since kubeconform reads it as such: no surrogate pairs, nothing raw that YAML refuses."""
-    text = json.dumps(data, ensure_ascii=False)
-    return _NOT_IN_YAML.sub(_escaped, text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
-
-
 def _without_nulls(tree: Any, *, everywhere: bool) -> Any:
+    """What Kubernetes reads: built-in kinds take a null as an absent field everywhere, others in metadata only."""
     if isinstance(tree, dict):
         return {
             key: _without_nulls(value, everywhere=everywhere or key == "metadata")
@@ -334,86 +279,3 @@ def _without_nulls(tree: Any, *, everywhere: bool) -> Any:
             if value is not None or not everywhere
         }
     return [_without_nulls(item, everywhere=everywhere) for item in tree] if isinstance(tree, list) else tree
-
-
-def _kubeconform(binary: File, schemas: File, objects: Sequence[_Distinct]) -> dict[str, str]:
-    """kubeconform's words on each object that it refuses, by the object's text."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="trainyard-schema-") as folder:
-        batches: dict[str, dict[tuple[str, str, str], _Distinct]] = {}
-        for number, batch in enumerate(_batches(objects)):
-            file = os.path.join(folder, f"{number:06d}.json")
-            batches[file] = batch
-            with open(file, "w", encoding="utf-8") as out:
-                out.write("\n---\n".join(one.text for one in batch.values()))
-        report = _run(binary, schemas, folder, _SECONDS + _SECONDS_PER_OBJECT * len(objects))
-        try:
-            summary = report["summary"]
-            if sum(summary[key] for key in ("valid", "invalid", "errors", "skipped")) != len(objects):
-                raise Fault(f"kubeconform judged {summary} of {len(objects)} objects")
-            return {
-                batches[result["filename"]][result["kind"], result["version"], result["name"]].text: str(result["msg"])
-                for result in report["resources"]
-            }
-        except (KeyError, TypeError) as error:
-            raise Fault(f"kubeconform's report is not understood: {error!r}") from error
-
-
-def _batches(objects: Sequence[_Distinct]) -> Iterator[dict[tuple[str, str, str], _Distinct]]:
-    """Objects in groups in which kind, version and name tell them apart."""
-    open_batches: list[dict[tuple[str, str, str], _Distinct]] = []
-    seen: dict[tuple[str, str, str], int] = {}
-    for one in objects:
-        place = seen.get(one.identity, 0)
-        seen[one.identity] = place + 1
-        if place == len(open_batches):
-            open_batches.append({})
-        open_batches[place][one.identity] = one
-    for batch in open_batches:
-        items = list(batch.items())
-        for start in range(0, len(items), _BATCH):
-            yield dict(items[start : start + _BATCH])
-
-
-def _run(binary: File, schemas: File, folder: str, seconds: float) -> Mapping[str, Any]:
-    import subprocess
-
-    locations = [word for location in _LOCATIONS for word in ("-schema-location", location)]
-    workers = str(os.cpu_count() or 1)
-    command = [str(binary), "-strict", "-summary", "-output", "json", "-n", workers, *locations, folder]
-    try:
-        done = subprocess.run(command, cwd=schemas, env={}, capture_output=True, timeout=seconds)
-    except subprocess.TimeoutExpired as error:
-        raise Fault(f"kubeconform did not end within {seconds:.0f} s") from error
-    except OSError as error:
-        raise Fault(f"kubeconform cannot be started: {error}") from error
-    try:
-        report = json.loads(done.stdout)
-    except ValueError as error:
-        reason = done.stderr.decode(errors="replace").strip().splitlines()[:1] or ["it printed no report"]
-        raise Fault(f"kubeconform failed with exit code {done.returncode}: {reason[0]}") from error
-    if done.returncode not in (0, 1) or not isinstance(report, dict):
-        raise Fault(f"kubeconform failed with exit code {done.returncode}")
-    return report
-
-
-def _explained(refused: Sequence[_Distinct], words: Mapping[str, str]) -> Iterator[SchemaProblem]:
-    import jsonschema_rs
-
-    validators: dict[File, tuple[Any, dict[str, Any]]] = {}
-    for one in refused:
-        if one.schema_file not in validators:
-            schema = json.loads(one.schema_file.read_bytes())
-            validators[one.schema_file] = (jsonschema_rs.validator_for(schema), schema)
-        validator, schema = validators[one.schema_file]
-        found = violations(validator, schema, one.data)
-        if not found and one.text in words:
-            found = [Violation((), words[one.text])]
-        for unit_index, rendered in one.users:
-            for violation in found:
-                message = sentence(violation, field_name(one.data, violation.path))
-                fix = remedy(violation, rendered.at(*violation.path))
-                yield SchemaProblem(
-                    unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix
-                )

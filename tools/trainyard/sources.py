@@ -18,6 +18,7 @@ class Sources:
         self._texts: dict[str, str | InputError] = {}
         self._lines: dict[str, list[str]] = {}
         self._documents: dict[str, list[Node] | InputError] = {}
+        self._real_folders: dict[str, str] = {}
         self.kept: dict[tuple[str, str], object] = {}
         """What other modules derive from files and want to keep as long as the files: by module and folder."""
 
@@ -67,6 +68,13 @@ class Sources:
             raise found
         return found
 
+    def forget(self, folder: str) -> None:
+        """Drop what was parsed of a folder and of files in it. Whoever needs it after all parses it again."""
+        for file in [file for file in self._documents if file.startswith(f"{folder}/")]:
+            del self._documents[file]
+        for key in [key for key in self.kept if key[1] == folder or key[1].startswith(f"{folder}/")]:
+            del self.kept[key]
+
     def is_file(self, file: str) -> bool:
         """True where a file of that name exists inside the root."""
         return os.path.isfile(os.path.join(self.root, file))
@@ -81,8 +89,19 @@ class Sources:
 
     def outside(self, path: str) -> bool:
         """True where a path, its symlinks followed, leaves the root."""
-        real = os.path.realpath(os.path.join(self.root, path))
+        real = self._real(os.path.join(self.root, path))
         return real != self._real_root and not real.startswith(self._real_root + os.sep)
+
+    def _real(self, path: str) -> str:
+        """`os.path.realpath`, which looks at every folder on the way: each is looked at once here."""
+        folder, name = os.path.split(path)
+        if name in ("", os.curdir, os.pardir):
+            return os.path.realpath(path)
+        real = self._real_folders.get(folder)
+        if real is None:
+            real = self._real_folders[folder] = os.path.realpath(folder)
+        real = os.path.join(real, name)
+        return os.path.realpath(real) if os.path.islink(real) else real
 
     def _read(self, file: str) -> str:
         path = os.path.join(self.root, file)

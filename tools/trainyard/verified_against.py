@@ -48,7 +48,9 @@ PROGRAMS = (
         "scheduler-plugins", "sigs.k8s.io/scheduler-plugins", "operators", "places a gang whole; the scheduler with it"
     ),
     Program("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", "", "renders; the renderer is held equal to it"),
-    Program("kubeconform", "github.com/yannh/kubeconform", "", "checks rendered objects against schemas/"),
+    Program(
+        "kubeconform", "github.com/yannh/kubeconform", "", "holds our verdicts on objects against its own, in tests"
+    ),
 )
 
 HEAD = """\

@@ -4,6 +4,7 @@ The declared kustomization is evaluated again, over nodes that carry their marks
 counts only where the replayed value equals the rendered one, so what cannot be replayed has no known position.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
@@ -125,12 +126,35 @@ class Replay:
     @cached_property
     def wires(self) -> tuple[Wire, ...]:
         """What each replacement did at each field, and replacements that reached nothing."""
-        found = [
-            self._wire(wiring, resource)
-            for resource in (*self._stage.resources, *self._stage.deleted)
-            for wiring in resource.wired
-        ]
-        return (*found, *(self._wire(wiring, None) for wiring in self._stage.unreached))
+        return tuple(self._wires())
+
+    @cached_property
+    def wires_from(self) -> dict[ObjectId, list[Wire]]:
+        """Wires that wrote something, by the object that they read from."""
+        found: dict[ObjectId, list[Wire]] = {}
+        for wire in self.wires:
+            if wire.source is not None and wire.target is not None:
+                found.setdefault(wire.source.object, []).append(wire)
+        return found
+
+    @cached_property
+    def wires_to(self) -> dict[ObjectId, list[Wire]]:
+        """Wires that wrote something, by the object that they wrote to."""
+        found: dict[ObjectId, list[Wire]] = {}
+        for wire in self.wires:
+            if wire.target is not None:
+                found.setdefault(wire.target.object, []).append(wire)
+        return found
+
+    def _wires(self) -> Iterator[Wire]:
+        final = _Final((*self._stage.resources, *self._stage.deleted))
+        for resource in final.resources:
+            target = final.id_of(resource)
+            for wiring in resource.wired:
+                end = End(target, wiring.path, wiring.written)
+                yield _wire(wiring, _start(wiring, final), end)
+        for wiring in self._stage.unreached:
+            yield _wire(wiring, _start(wiring, final), None)
 
     @cached_property
     def patches(self) -> tuple[PatchRecord, ...]:
@@ -147,28 +171,47 @@ class Replay:
                 done.setdefault(id(patched.patch), []).append((resource, patched))
         return tuple(_patch_record(patch, done.get(key, []), final) for key, patch in unique.items())
 
-    def _wire(self, wiring: Wiring, target: Resource | None) -> Wire:
-        source = self._final(wiring.source)
-        value = wiring.value
-        start = None
-        if source is not None and value is not None:
-            start = End(_object_id(source), wiring.source_path, value.plain(), value.mark)
-        elif value is not None:
-            start = End(ObjectId("", "", "", ""), (), value.plain(), value.mark)
-        end = None
-        if target is not None and wiring.written is not None:
-            end = End(_object_id(target), wiring.path, wiring.written.plain(), wiring.written.mark)
-        elif target is not None:
-            end = End(_object_id(target), wiring.path, None, None)
-        entry = _mark(wiring.replacement.entry)
-        return Wire(entry, start, end, wiring.delimited, wiring.problem, wiring.field)
 
-    def _final(self, source: Resource | None) -> Resource | None:
+class _Final:
+    """The resources of a stage, to look up by those that they were copied from."""
+
+    def __init__(self, resources: Sequence[Resource]) -> None:
+        self.resources = resources
+        self._ids: dict[int, ObjectId] = {}
+        self._places: dict[int, int] = {}
+        self._copies: dict[int, int] = {}
+        for place, resource in enumerate(resources):
+            self._places.setdefault(id(resource), place)
+            self._copies.setdefault(id(resource.origin), place)
+
+    def of(self, source: Resource) -> Resource:
         """The resource that a source became here: it may have been read while a base was built."""
-        if source is None:
-            return None
-        every = (*self._stage.resources, *self._stage.deleted)
-        return next((each for each in every if each is source or each.origin is (source.origin or source)), source)
+        last = len(self.resources)
+        place = min(self._places.get(id(source), last), self._copies.get(id(source.origin or source), last))
+        return source if place == last else self.resources[place]
+
+    def id_of(self, resource: Resource) -> ObjectId:
+        """What it is called in the end."""
+        found = self._ids.get(id(resource))
+        if found is None:
+            found = self._ids[id(resource)] = _object_id(resource)
+        return found
+
+
+def _start(wiring: Wiring, final: _Final) -> End | None:
+    if wiring.value is None:
+        return None
+    if wiring.source is None:
+        return End(_NOBODY, (), wiring.value)
+    return End(final.id_of(final.of(wiring.source)), wiring.source_path, wiring.value)
+
+
+def _wire(wiring: Wiring, start: End | None, end: End | None) -> Wire:
+    entry = _mark(wiring.replacement.entry)
+    return Wire(entry, start, end, wiring.delimited, wiring.problem, wiring.field)
+
+
+_NOBODY = ObjectId("", "", "", "")
 
 
 def _patch_record(patch: Patch, done: list[tuple[Resource, Patched]], final: dict[int, dict[int, Path]]) -> PatchRecord:

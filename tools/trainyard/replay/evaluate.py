@@ -51,6 +51,7 @@ def evaluate(sources: Sources, folder: str) -> Stage:
             if name is not None and metadata is not None:
                 new = f"{text_of(name)}-{generators.name_hash(resource)}"
                 metadata.value["name"] = Node(new, name.raw, name.key_raw, name.style, new, "str")
+                resource.renamed()
     names.repair(stage.resources, stage.references)
     stage.deleted.extend(resource for resource in stage.resources if resource.is_local)
     stage.resources = [resource for resource in stage.resources if not resource.is_local]
@@ -77,9 +78,16 @@ def _run(sources: Sources, loaded: Kustomization, stage: Stage) -> None:
     for entry in loaded.items("components"):
         _run(sources, read(sources, join(loaded.folder, entry.value)), stage)
     _transform(sources, loaded, stage)
+    wired: list[Replacement] = []
     for entry in loaded.items("transformers"):
         for config in _configs(sources, loaded, entry):
+            if text_of(config.child("kind")) == "ReplacementTransformer":
+                wired += _wiring(sources, loaded, config)
+                continue
+            stage.unreached.extend(replacements.apply(stage.resources, wired))
+            wired = []
             _builtin(sources, loaded, config, stage)
+    stage.unreached.extend(replacements.apply(stage.resources, wired))
 
 
 def _resource(sources: Sources, path: str, stage: Stage) -> None:
@@ -185,8 +193,8 @@ def _transform(sources: Sources, loaded: Kustomization, stage: Stage) -> None:
         transformers.set_replicas(resources, entry, stage.specs.get("replicas", ()))
     for entry in (*loaded.items("images"), *loaded.items("imageTags")):
         transformers.set_image(resources, entry, stage.specs.get("images", ()))
-    for entry in loaded.items("replacements"):
-        _replace(sources, loaded, entry, stage)
+    wired = [each for entry in loaded.items("replacements") for each in _replacements(sources, loaded, entry)]
+    stage.unreached.extend(replacements.apply(resources, wired))
 
 
 def _more(stage: Stage, section: str) -> list[FieldSpec]:
@@ -233,11 +241,32 @@ def _patch(stage: Stage, read_patches: list[Patch]) -> None:
         stage.deleted.extend(patches.apply(stage.resources, patch))
 
 
-def _replace(sources: Sources, loaded: Kustomization, entry: Node, stage: Stage) -> None:
+def _wiring(sources: Sources, loaded: Kustomization, config: Node) -> list[Replacement]:
+    """The replacements of a transformer, read once where they all stand in it: every job has the same."""
+    listed = config.child("replacements")
+    entries = listed.value if listed is not None and type(listed.value) is list else []
+    if config.raw is None or any(entry.child("path") is not None for entry in entries):
+        return [each for entry in entries for each in _replacements(sources, loaded, entry)]
+    key = ("wiring", f"{config.raw[0].file}:{config.raw[1]}:{config.raw[2]}")
+    kept = sources.kept.get(key)
+    if isinstance(kept, _Wiring) and kept.config is config:
+        return kept.replacements
+    made = _Wiring(config, [Replacement.of(entry) for entry in entries])
+    sources.kept[key] = made
+    return made.replacements
+
+
+@dataclass(frozen=True, slots=True)
+class _Wiring:
+    config: Node
+    replacements: list[Replacement]
+
+
+def _replacements(sources: Sources, loaded: Kustomization, entry: Node) -> list[Replacement]:
     path = entry.child("path")
     named = path is not None and type(path.value) is str and path.value
-    for node in _replacement_nodes(sources.documents(join(loaded.folder, text_of(path)))) if named else [entry]:
-        stage.unreached.extend(replacements.apply(stage.resources, _replacement(sources, node)))
+    nodes = _replacement_nodes(sources.documents(join(loaded.folder, text_of(path)))) if named else [entry]
+    return [_replacement(sources, node) for node in nodes]
 
 
 def _replacement_nodes(documents: list[Node]) -> list[Node]:
@@ -273,11 +302,7 @@ def _builtin(sources: Sources, loaded: Kustomization, config: Node, stage: Stage
     resources = stage.resources
     listed = config.child("fieldSpecs")
     specs = [FieldSpec.of(spec) for spec in listed.value] if listed is not None and type(listed.value) is list else []
-    if kind == "ReplacementTransformer":
-        entries = config.child("replacements")
-        for entry in entries.value if entries is not None and type(entries.value) is list else ():
-            _replace(sources, loaded, entry, stage)
-    elif kind in ("PatchTransformer", "PatchJson6902Transformer"):
+    if kind in ("PatchTransformer", "PatchJson6902Transformer"):
         _patch(stage, _read_patch(sources, loaded, config))
     elif kind == "PatchStrategicMergeTransformer":
         _merge_patches(sources, loaded, config, stage)

@@ -117,6 +117,7 @@ def _repair_field(referrer: Resource, spec: FieldSpec, candidates: list[Resource
 
     if _would_change(referrer, spec, candidates):
         each(referrer.own(), spec.path, False, change)
+        referrer.renamed()
 
 
 def _would_change(referrer: Resource, spec: FieldSpec, candidates: list[Resource]) -> bool:

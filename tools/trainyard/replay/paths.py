@@ -51,12 +51,15 @@ def _pieces(path: str) -> list[str]:
     return joined
 
 
+@lru_cache(maxsize=4096)
+def _source_steps(path: str) -> tuple[str, ...]:
+    return tuple(stripped for step in split(path) if (stripped := step.strip()))
+
+
 def lookup(node: Node, path: str) -> tuple[Path, Node] | None:
     """The field that a source names, with its plain path, or None."""
     found: Path = ()
-    for step in (step.strip() for step in split(path)):
-        if not step:
-            continue
+    for step in _source_steps(path):
         place = _source_step(node, step)
         below = node.child(place) if place is not None else None
         if below is None or below.value is None or place is None:
@@ -65,7 +68,15 @@ def lookup(node: Node, path: str) -> tuple[Path, Node] | None:
     return found, node
 
 
+@lru_cache(maxsize=4096)
+def _is_name(step: str) -> bool:
+    """True for a step that can only be a key of a map."""
+    return not (_INDEX.match(step) or step in ("-", "*") or (step.startswith("[") and step.endswith("]")))
+
+
 def _source_step(node: Node, step: str) -> str | int | None:
+    if _is_name(step):
+        return step
     if _INDEX.match(step):
         return int(step)
     if step == "-":
@@ -100,6 +111,8 @@ def match(node: Node, steps: tuple[str, ...], create: str = "", path: Path = ())
 
 def _places(node: Node, step: str, rest: tuple[str, ...], create: str) -> list[str | int]:
     value = node.value
+    if type(value) is dict and step in value and _is_name(step):
+        return [step]
     if _INDEX.match(step):
         if type(value) is not list:
             return []

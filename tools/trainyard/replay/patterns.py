@@ -16,6 +16,11 @@ _LONGEST = 300
 Matcher = Callable[[str], bool]
 
 
+def is_plain(pattern: str) -> bool:
+    """True for an expression that matches its own text alone; an empty one is none."""
+    return bool(pattern) and _PLAIN.match(pattern) is not None
+
+
 @lru_cache(maxsize=4096)
 def whole(pattern: str) -> Matcher:
     """Matches texts that the expression matches from end to end. An empty one matches everything."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from trainyard.fieldpath import Path
 from trainyard.finding import Position
+from trainyard.nodes import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,18 @@ class End:
 
     object: ObjectId
     path: Path
-    value: Any
-    mark: Position | None
+    node: Node | None
+    """None where nothing was written."""
+
+    @property
+    def value(self) -> Any:
+        """As plain data, made anew each time: few of a job's hundreds of ends are ever looked at."""
+        return None if self.node is None else self.node.plain()
+
+    @property
+    def mark(self) -> Position | None:
+        """Where the value was written."""
+        return None if self.node is None else self.node.mark
 
 
 @dataclass(frozen=True, slots=True)

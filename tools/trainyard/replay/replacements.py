@@ -1,11 +1,12 @@
 """Replacements: values copied from a field of one object to fields of others."""
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from trainyard.fieldpath import Path
 from trainyard.nodes import Node, RawMark
 from trainyard.replay import paths
-from trainyard.replay.patterns import whole
+from trainyard.replay.patterns import is_plain, whole
 from trainyard.replay.resources import Resource, Selector, retyped, string, text_of
 from trainyard.scalars import resolve
 
@@ -39,6 +40,10 @@ class Target:
     reject: tuple[Selector, ...]
     fields: tuple[str, ...]
     options: Options
+    selects: Callable[[Resource], bool]
+    """Whether `select` and `reject` mean an object."""
+    kind: str
+    """The one kind that `select` can mean; empty where it may mean several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +75,18 @@ class Replacement:
 
 def _target(node: Node) -> Target:
     rejects, fields = node.child("reject"), node.child("fieldPaths")
+    select = Selector.of(node.child("select"))
+    reject = tuple(
+        Selector.of(each) for each in (rejects.value if rejects is not None and type(rejects.value) is list else ())
+    )
     return Target(
-        Selector.of(node.child("select")),
-        tuple(
-            Selector.of(each) for each in (rejects.value if rejects is not None and type(rejects.value) is list else ())
-        ),
+        select,
+        reject,
         tuple(text_of(each) for each in (fields.value if fields is not None and type(fields.value) is list else ()))
         or ("metadata.name",),
         Options.of(node.child("options")),
+        _selecting(select, reject),
+        select.kind if is_plain(select.kind) else "",
     )
 
 
@@ -96,21 +105,41 @@ class Wiring:
     written: Node | None = None
 
 
-def apply(resources: list[Resource], replacement: Replacement) -> list[Wiring]:
-    """Copy the value. What reached a target is kept there; what reached none, or had no value, is returned."""
-    source, path, value, problem = _source(resources, replacement)
-    if value is None:
-        return [Wiring(replacement, source, path, None, False, problem, replacement.field)]
+def apply(resources: list[Resource], replacements: Sequence[Replacement]) -> list[Wiring]:
+    """Copy the values, in order. What reached a target is kept there; what reached none, or had no value, is returned.
+
+    Most of a wiring is about kinds that a job does not have, so objects are looked up by kind.
+    """
     unreached: list[Wiring] = []
-    for target in replacement.targets:
-        reached = [resource for resource in resources if _selects(target, resource)]
-        if not reached:
-            unreached.append(Wiring(replacement, source, path, value, False, "no target"))
-        for resource in reached:
-            for named in target.fields:
-                done = _write(resource, replacement, target.options, named, source, path, value)
-                resource.wired.extend(done)
+    by_kind = _by_kind(resources) if replacements else {}
+    for replacement in replacements:
+        wanted = replacement.source.kind
+        among = by_kind.get(wanted, []) if wanted else resources
+        source, path, value, problem = _source(among, replacement)
+        if value is None:
+            unreached.append(Wiring(replacement, source, path, None, False, problem, replacement.field))
+            continue
+        for target in replacement.targets:
+            among = by_kind.get(target.kind, []) if target.kind else resources
+            reached = [resource for resource in among if target.selects(resource)]
+            if not reached:
+                unreached.append(Wiring(replacement, source, path, value, False, "no target"))
+            for resource in reached:
+                for named in target.fields:
+                    done = _write(resource, replacement, target.options, named, source, path, value)
+                    resource.wired.extend(done)
+            if any(paths.split(named)[0] == "kind" for named in target.fields):
+                by_kind = _by_kind(resources)
     return unreached
+
+
+def _by_kind(resources: Iterable[Resource]) -> dict[str, list[Resource]]:
+    """Objects under each kind that they have or had, in order."""
+    found: dict[str, list[Resource]] = {}
+    for resource in resources:
+        for kind in dict.fromkeys(each.kind for each in resource.ids):
+            found.setdefault(kind, []).append(resource)
+    return found
 
 
 def _source(resources: list[Resource], replacement: Replacement) -> tuple[Resource | None, Path, Node | None, str]:
@@ -153,31 +182,44 @@ def _is_source(resource: Resource, wanted: Selector) -> bool:
     return (not wanted.group or wanted.group == group) and (not wanted.version or wanted.version == version)
 
 
-def _selects(target: Target, resource: Resource) -> bool:
-    return (
-        _any_id(target.select, resource)
-        and resource.carries(target.select)
-        and not any(_rejects(reject, resource) for reject in target.reject)
-    )
+def _selecting(select: Selector, reject: tuple[Selector, ...]) -> Callable[[Resource], bool]:
+    has_id, rejects = _by_id(select), [_rejecting(each) for each in reject]
+    labelled = bool(select.labels or select.annotations)
+
+    def selects(resource: Resource) -> bool:
+        if not has_id(resource) or (labelled and not resource.carries(select)):
+            return False
+        return not any(rejected(resource) for rejected in rejects)
+
+    return selects
 
 
-def _rejects(reject: Selector, resource: Resource) -> bool:
-    if (reject.labels or reject.annotations) and resource.carries(reject):
-        return True
-    return not reject.names_nothing and _any_id(reject, resource)
+def _rejecting(reject: Selector) -> Callable[[Resource], bool]:
+    has_id, labelled = _by_id(reject), bool(reject.labels or reject.annotations)
+
+    def rejected(resource: Resource) -> bool:
+        if labelled and resource.carries(reject):
+            return True
+        return not reject.names_nothing and has_id(resource)
+
+    return rejected
 
 
-def _any_id(selector: Selector, resource: Resource) -> bool:
+def _by_id(selector: Selector) -> Callable[[Resource], bool]:
+    """Whether one of an object's ids is what a selector says. Expressions are compiled once."""
     kind, name, namespace = whole(selector.kind), whole(selector.name), whole(selector.namespace)
-    for each in resource.ids:
-        if kind(each.kind) and name(each.name) and namespace(each.namespace):
-            break
-    else:
-        return False
-    if not selector.group and not selector.version:
-        return True
-    group, version = resource.group_version
-    return whole(selector.group)(group) and whole(selector.version)(version)
+    group, version = whole(selector.group), whole(selector.version)
+    typed = bool(selector.group or selector.version)
+
+    def has_id(resource: Resource) -> bool:
+        for each in resource.ids:
+            if kind(each.kind) and name(each.name) and namespace(each.namespace):
+                break
+        else:
+            return False
+        return not typed or (group(resource.group_version[0]) and version(resource.group_version[1]))
+
+    return has_id
 
 
 def _write(
@@ -191,7 +233,8 @@ def _write(
 ) -> list[Wiring]:
     delimited = bool(options.delimiter)
     tag = (value.tag if value.tag in ("map", "seq") else "str") if options.create else ""
-    places = paths.match(resource.own(), paths.split(named), tag)
+    steps = paths.split(named)
+    places = paths.match(resource.own(steps[0]), steps, tag)
     if not places:
         return [Wiring(replacement, source, source_path, value, delimited, "no target field", named)]
     done = []

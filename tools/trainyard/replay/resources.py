@@ -49,6 +49,22 @@ class Id(NamedTuple):
     namespace: str
 
 
+class _Identity(NamedTuple):
+    """What an object's nodes say of what it is called."""
+
+    api_version: str
+    group_version: tuple[str, str]
+    kind: str
+    name: str
+    namespace: str
+    cluster_scoped: bool
+    ids: tuple[Id, ...]
+
+
+_IDENTIFYING = frozenset(("apiVersion", "kind", "metadata"))
+"""Fields that an identity is read from."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selector:
     """Which objects a patch, a replacement or a reject means. Texts are expressions where `Resource.fits` is asked."""
@@ -90,7 +106,7 @@ class Resource:
     wired: list[Any] = field(default_factory=list, repr=False)
     origin: "Resource | None" = None
     """The object of a base that this one was copied from."""
-    _ids: tuple[Id, ...] | None = field(default=None, repr=False)
+    _identity: _Identity | None = field(default=None, repr=False)
 
     def fork(self) -> "Resource":
         """A resource of its own that shares the nodes until one of the two changes."""
@@ -106,52 +122,63 @@ class Resource:
             [*self.patched],
             [*self.wired],
             self.origin or self,
+            self._identity,
         )
 
-    def own(self) -> Node:
-        """The nodes, for a change."""
-        self._ids = None
+    def own(self, below: str = "") -> Node:
+        """The nodes, for a change: of anything, or of what lies below one field."""
+        if not below or below in _IDENTIFYING:
+            self._identity = None
         if self.shared:
             self.node = self.node.copy()
             self.shared = False
         return self.node
 
+    def renamed(self) -> None:
+        """Read anew what the object is called: it was changed since `own`."""
+        self._identity = None
+
+    @property
+    def identity(self) -> _Identity:
+        """What the nodes say now."""
+        if self._identity is None:
+            node = self.node
+            kind, api_version = text_of(node.child("kind")), text_of(node.child("apiVersion"))
+            name, namespace = text_of(node.at(("metadata", "name"))), text_of(node.at(("metadata", "namespace")))
+            group, _, version = api_version.rpartition("/")
+            scoped = kind in _CLUSTER_SCOPED and (group in _BUILTIN_GROUPS or group.endswith(".k8s.io"))
+            ids = (Id(kind, name, namespace), *self.previous)
+            self._identity = _Identity(api_version, (group, version), kind, name, namespace, scoped, ids)
+        return self._identity
+
     @property
     def kind(self) -> str:
-        return text_of(self.node.child("kind"))
+        return self.identity.kind
 
     @property
     def api_version(self) -> str:
-        return text_of(self.node.child("apiVersion"))
+        return self.identity.api_version
 
     @property
     def group_version(self) -> tuple[str, str]:
-        group, _, version = self.api_version.rpartition("/")
-        return group, version
+        return self.identity.group_version
 
     @property
     def name(self) -> str:
-        return text_of(self.node.at(("metadata", "name")))
+        return self.identity.name
 
     @property
     def namespace(self) -> str:
-        return text_of(self.node.at(("metadata", "namespace")))
+        return self.identity.namespace
 
     @property
     def cluster_scoped(self) -> bool:
-        group = self.group_version[0]
-        return self.kind in _CLUSTER_SCOPED and (group in _BUILTIN_GROUPS or group.endswith(".k8s.io"))
-
-    @property
-    def id(self) -> Id:
-        return Id(self.kind, self.name, self.namespace)
+        return self.identity.cluster_scoped
 
     @property
     def ids(self) -> tuple[Id, ...]:
         """The current id and all former ones."""
-        if self._ids is None:
-            self._ids = (self.id, *self.previous)
-        return self._ids
+        return self.identity.ids
 
     @property
     def original(self) -> Id:
@@ -166,8 +193,8 @@ class Resource:
 
     def remember(self) -> None:
         """Keep the current id as a former one: a name, kind or namespace is about to change."""
-        self._ids = None
         self.previous = (*self.previous, Id(self.kind, self.name, self.effective_namespace))
+        self._identity = None
 
     def strings(self, name: str) -> Mapping[str, str]:
         """Labels or annotations."""

@@ -8,11 +8,16 @@ from trainyard.remedy import all_of
 from trainyard.rules.registry import Problem
 
 
-def told_once(problems: Iterable[Problem]) -> Iterator[Problem]:
+def told_once(problems: Iterable[Problem]) -> Iterable[Problem]:
     """Problems that say the same about several places as one, which shows the other places as related.
 
     A PyTorchJob holds the launch line in its master and in its worker template: one mistake, written twice.
     """
+    found = list(problems)
+    return list(_joined(found)) if found else found
+
+
+def _joined(problems: Iterable[Problem]) -> Iterator[Problem]:
     first: dict[str, Problem] = {}
     others: dict[str, list[Problem]] = {}
     for problem in problems:

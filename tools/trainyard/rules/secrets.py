@@ -215,14 +215,19 @@ def _secret(name: str, text: str) -> tuple[str, str] | None:
         if match:
             part = match.groupdict().get("part") or match[0]
             return None if len(set(part[6:])) < 3 and len(part) > 12 else (what, part)
-    if not name or _is_reference(text) or text.startswith(("/", "./", "~")) or text.endswith((".json", ".txt")):
+    if not name:
         return None
-    facts = variable(name)
-    if facts is not None and facts.secret and text:
+    facts, named = variable(name), _NAME.search(name)
+    shared = facts is not None and facts.secret
+    if not (named or shared) or _is_reference(text):
+        return None
+    if text.startswith(("/", "./", "~")) or text.endswith((".json", ".txt")):
+        return None
+    if shared and text:
         return "a shared key", text
     opaque = _OPAQUE.match(text) and any(mark.isdigit() for mark in text) and len(set(text)) > 3
     password = re.search(r"PASSW(OR)?D\Z", name, re.IGNORECASE) and len(text) >= 6 and " " not in text
-    return ("what looks like a secret", text) if _NAME.search(name) and (opaque or password) else None
+    return ("what looks like a secret", text) if named and (opaque or password) else None
 
 
 def _texts(tree: Any, path: Path = (), name: str = "") -> Iterator[tuple[Path, str, str]]:

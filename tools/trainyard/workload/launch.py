@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from trainyard.workload.command import WRAPPERS, basename
 from trainyard.workload.launchers import ACCELERATE, BY_COMMAND, BY_MODULE, PYTHON_ENVIRONMENT, Grammar, canonical
@@ -28,13 +29,13 @@ def argument(words: Sequence[Word], names: Sequence[str]) -> Setting | None:
     Of several the last counts. The value is the text, True for a flag without a value, None where it is not known.
     `names` may be written with hyphens or underscores, with or without leading hyphens; `-b` is matched as it is.
     """
-    wanted = {name if _short(name) else canonical(name) for name in names}
+    wanted = _wanted(tuple(names))
     found: Setting | None = None
     for index, word in enumerate(words):
         if not word.text.startswith("-"):
             continue
         name, joined, value = word.text.partition("=")
-        if (name if _short(name) else canonical(name)) not in wanted:
+        if _flag(name) not in wanted:
             continue
         following = words[index + 1] if index + 1 < len(words) else None
         if joined:
@@ -44,6 +45,16 @@ def argument(words: Sequence[Word], names: Sequence[str]) -> Setting | None:
         else:
             found = Setting(following.text if following.known else None, following.spot)
     return found
+
+
+@lru_cache(maxsize=1024)
+def _wanted(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(_flag(name) for name in names)
+
+
+@lru_cache(maxsize=4096)
+def _flag(name: str) -> str:
+    return name if _short(name) else canonical(name)
 
 
 def _short(name: str) -> bool:

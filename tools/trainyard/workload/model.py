@@ -152,13 +152,20 @@ class Workload:
     """What the cluster holds before any job comes: runtimes, queues, quotas, namespaces, shared claims. None where
     that is not known, and rules say nothing of what may be missing there."""
 
+    _by_kind: dict[str, tuple[Object, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
     def of_kind(self, kind: str) -> tuple[Object, ...]:
         """Objects of a kind in the job's namespace, whether rendered, of the platform, or made by the controller."""
-        return tuple(o for o in self.objects if o.kind == kind and o.namespace == self.object.namespace)
+        return tuple(o for o in self.of_cluster(kind) if o.namespace == self.object.namespace)
 
     def of_cluster(self, kind: str) -> tuple[Object, ...]:
         """Objects of a kind that has no namespaces: Namespace, ClusterQueue, ResourceFlavor, ClusterTrainingRuntime."""
-        return tuple(o for o in self.objects if o.kind == kind)
+        if not self._by_kind:
+            found: dict[str, list[Object]] = {}
+            for each in self.objects:
+                found.setdefault(each.kind, []).append(each)
+            self._by_kind.update((each, tuple(objects)) for each, objects in found.items())
+        return self._by_kind.get(kind, ())
 
     @property
     def pods(self) -> int | None:
