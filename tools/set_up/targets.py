@@ -14,7 +14,7 @@ from set_up.control_plane import control_plane, definitions
 from set_up.controllers import controllers
 from set_up.part import Part, ensure, is_fresh, locked
 
-TARGETS = ("lint", "test", "trainer", "controlplane", "controllers", "judges", "old-kustomize", "uv")
+TARGETS = ("lint", "test", "report", "trainer", "controlplane", "controllers", "judges", "old-kustomize", "uv")
 OLDEST_UV = (0, 5, 0)
 UV_SETTINGS = {"UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
 GO_SETTINGS = {
@@ -66,6 +66,8 @@ class SetUp:
                 return self._programs(), self._environment("lint")
             case "test":
                 return self._programs(), self._environment("lint"), self._environment("test")
+            case "report":
+                return self._programs(), self._environment("report")
             case "trainer":
                 return (self._environment("trainer", "trainer-test", source_only=("deepspeed",)),)
             case "controlplane":
