@@ -2,8 +2,8 @@
 
     PYTHONPATH=. .tools/trainer/bin/python bench/noise.py --runs 60
 
-Each run starts two ranks (a core each, one thread) with torchrun, twice: `python -m trainer.bench`, and twenty steps of a
-small model. What each rank and the run measured goes to tests/benchreport/noise.json, with the machine and its load.
+Each run starts two ranks (a core each, one thread) with torchrun, twice: `python -m trainer.bench`, and twenty steps of
+a small model. What ranks and run measured goes to tests/benchreport/noise.json, with the machine and its load.
 """
 
 import argparse
@@ -67,7 +67,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=60)
     given = parser.parse_args()
-    model = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").open() if "model name" in line), "")
+    processors = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":")[1].strip() for line in processors if "model name" in line), "")
     about = {
         "measured": datetime.now(UTC).strftime("%Y-%m-%d"),
         "by": "bench/noise.py",

@@ -1,4 +1,4 @@
-"""Runs in, a verdict out: what is slower is found and named, what is not is left alone, and what cannot be told is said."""
+"""Runs in, a verdict out: what is slower is named, what is not is left alone, and what cannot be told is said."""
 
 import copy
 

@@ -1,1 +1,1 @@
-"""bench-report: compares benchmark runs with a locked baseline, and says what is slower, by how much, and how surely."""
+"""bench-report: compares benchmark runs with a locked baseline, and says what is slower, how much and how surely."""

@@ -1,4 +1,4 @@
-"""The judgement of one measure: nodes against their own baselines and against each other, and the cluster as a whole."""
+"""The judgement of one measure: nodes against their own baselines and each other, and the cluster as a whole."""
 
 from dataclasses import dataclass
 

@@ -132,10 +132,9 @@ def _read(file: Path, kind: str) -> Any:
     said = document.get("kind") if isinstance(document, dict) else None
     if said != kind:
         raise InputError(f"is not a {kind}: its kind is {said!r}", str(file))
-    error = next(iter(_validator(kind).iter_errors(document)), None)
-    if error is not None:
-        place = ".".join(map(str, error.instance_path)) or "the whole file"
-        raise InputError(f"{place}: {error.message[:300]}", str(file))
+    for wrong in _validator(kind).iter_errors(document):
+        place = ".".join(map(str, wrong.instance_path)) or "the whole file"
+        raise InputError(f"{place}: {wrong.message[:300]}", str(file))
     return document
 
 

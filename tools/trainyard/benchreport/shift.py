@@ -1,8 +1,8 @@
 """Whether two sets of runs differ: the change, its p-value, and how many runs a change must be seen in.
 
-Everything is on logarithms, so that a change is a ratio and noise is a part of the value. Means are trimmed (Yuen 1974):
-one run that something else disturbed moves neither the mean nor its error. Each unit's variance is drawn towards that of
-all units (Smyth 2004, doi 10.2202/1544-6115.1027), since a handful of runs tells little about the variance of one node.
+Everything is on logarithms, so that a change is a ratio and noise is a part of the value. Means are trimmed (Yuen
+1974): one run that something else disturbed moves neither the mean nor its error. Each unit's variance is drawn towards
+that of all units (Smyth 2004, doi 10.2202/1544-6115.1027), since a handful of runs tells little of one node's.
 """
 
 from collections.abc import Sequence

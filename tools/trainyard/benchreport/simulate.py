@@ -18,7 +18,7 @@ HEALTHY_SPREAD = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Deviations of measured runs from their mean, as logarithms: of a node beside the others, and of what all share."""
+    """Deviations of measured runs from their mean, as logarithms: a node beside the others, and what all share."""
 
     node: Array
     shared: Array

@@ -95,14 +95,14 @@ def verdict(baseline: Baseline, runs: Sequence[tuple[Run, Fingerprint]], only: S
         return Verdict(State.TOO_FEW, (), (), (), (), ())
     everything = [*before, *after]
     alike = set.intersection(*(set(run.nodes) for run in everything))
-    new = set.intersection(*(set(run.nodes) for run in after)) - set.union(*(set(run.nodes) for run in before))
+    new = set.intersection(*(set(run.nodes) for run in after)) - {node for run in before for node in run.nodes}
     known = sorted(alike)
     measures = _node_measures(everything, known, only)
     cluster, cluster_needs = _cluster(before, after, known, measures, only)
     nodes, node_needs = _nodes(before, after, known, measures)
     nodes += _new_nodes(after, sorted(new), measures)
     needs = (*cluster_needs, *node_needs)
-    unjudged = set.union(*(set(run.nodes) for run in everything)) - alike - new
+    unjudged = {node for run in everything for node in run.nodes} - alike - new
     state = State.CLEAN if needs and all(need.met for need in needs) else State.TOO_FEW
     if any(row.slower for row in (*cluster, *nodes)):
         state = State.SLOWER
