@@ -135,7 +135,9 @@ def _job(
     findings: Findings,
 ) -> FolderDiff | None:
     one, other = (Looked(before, old) if old else None), (Looked(after, new) if new else None)
-    rendered = [side.renderings[folder].objects if folder else [] for side, folder in ((before, old), (after, new))]
+    was_made, is_made = (
+        side.renderings[folder].objects if folder else [] for side, folder in ((before, old), (after, new))
+    )
     was, now = findings_before.get(old, ()), findings.get(new, ())
     kind = _kind(old, new, differing)
     names = (old.rpartition("/")[2], new.rpartition("/")[2])
@@ -145,7 +147,7 @@ def _job(
         kind=kind,
         folder=new or old,
         before=old,
-        objects=object_diffs(*rendered),
+        objects=object_diffs(was_made, is_made, renamed=names if kind is Kind.RENAMED else ("", "")),
         settings=tuple(_changes(one.settings if one else {}, other.settings if other else {}, every=False)),
         numbers=tuple(_changes(one.numbers if one else {}, other.numbers if other else {}, every=True)),
         new=tuple(_told(finding) for finding in now if _key(finding) not in known_before),
@@ -195,7 +197,7 @@ def _grouped(folders: Iterable[FolderDiff]) -> list[FolderDiff]:
         name = folder.folder.rpartition("/")[2]
         key = (
             tuple(_without(item.title, name) + "\n" + _without("\n".join(item.lines), name) for item in folder.objects),
-            tuple((change.name, change.before, change.after) for change in folder.settings),
+            tuple(change for change in (*folder.settings, *folder.numbers) if change.before != change.after),
             tuple((told.rule, _without(told.message, name)) for told in (*folder.new, *folder.fixed)),
         )
         if folder.kind is not Kind.SHARED or folder.problem or folder.problem_before:

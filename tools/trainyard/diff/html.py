@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from trainyard.diff.model import Change, Difference, FolderDiff, Kind, Told
-from trainyard.diff.text import shown_numbers
+from trainyard.diff.model import Difference, FolderDiff, Told
 from trainyard.report.escape import visible
 
 _HEAD = """\
@@ -47,10 +46,10 @@ def _folder(folder: FolderDiff) -> Iterator[str]:
     for side, problem in (("The base", folder.problem_before), ("It", folder.problem)):
         if problem:
             yield f'<p class="error">{side} does not render: <code>{_said(problem)}</code></p>'
-    changes = (*shown_numbers(folder), *folder.settings)
-    if changes:
-        yield from _table(changes, folder.kind)
+    if folder.shown:
+        yield from _table(folder)
     told = [*_findings("new", folder.new), *_findings("fixed", folder.fixed)]
+    told += [f"<li>{_said(said)}</li>" for said in folder.counted]
     if told:
         yield from ("<ul>", *told, "</ul>")
     for item in folder.objects:
@@ -59,12 +58,12 @@ def _folder(folder: FolderDiff) -> Iterator[str]:
         yield "</details>"
 
 
-def _table(changes: Sequence[Change], kind: Kind) -> Iterator[str]:
+def _table(folder: FolderDiff) -> Iterator[str]:
     yield "<table>"
-    if kind is not Kind.NEW:
+    if not folder.one_sided:
         yield "<tr><th></th><th>before</th><th>after</th></tr>"
-    for change in changes:
-        values = [change.after] if kind is Kind.NEW else [change.before, change.after]
+    for change in folder.shown:
+        values = [change.after or change.before] if folder.one_sided else [change.before, change.after]
         cells = "".join(f"<td>{_said(value)}</td>" for value in values)
         yield f"<tr><th>{_said(change.name)}</th>{cells}</tr>"
     yield "</table>"

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from trainyard.diff.model import Change, Difference, FolderDiff, Kind, Told
-from trainyard.diff.text import shown_numbers
+from trainyard.diff.model import Difference, FolderDiff, Told
 from trainyard.report.escape import visible
 
 MARKER = "<!-- trainyard diff-jobs -->"
@@ -35,7 +34,7 @@ def markdown(difference: Difference, most: int = MOST) -> str:
     bare = [folder for folder in difference.folders if folder.folder not in left]
     details: dict[str, str] = {}
     for folder in bare:
-        block = "\n".join(_objects(folder)) + "\n" if folder.objects else ""
+        block = "\n".join(_objects(folder)) + "\n" if folder.changed else ""
         if len(block) > room:
             left.append(f"rendered diff of {folder.folder}")
         elif block:
@@ -71,25 +70,25 @@ def _folder(folder: FolderDiff) -> Iterator[str]:
         if problem:
             yield f"{side} does not render: {code(problem)}"
             yield ""
-    changes = (*shown_numbers(folder), *folder.settings)
-    if changes:
-        yield from _table(changes, folder.kind)
+    if folder.shown:
+        yield from _table(folder)
         yield ""
     told = [*_findings("new", folder.new), *_findings("fixed", folder.fixed)]
+    told += [f"- {code(said)}" for said in folder.counted]
     if told:
         yield from told
         yield ""
 
 
-def _table(changes: Sequence[Change], kind: Kind) -> Iterator[str]:
-    if kind is Kind.NEW:
+def _table(folder: FolderDiff) -> Iterator[str]:
+    if folder.one_sided:
         yield "| | |"
         yield "|---|---|"
-        yield from (f"| {code(change.name)} | {code(change.after)} |" for change in changes)
+        yield from (f"| {code(change.name)} | {code(change.after or change.before)} |" for change in folder.shown)
         return
     yield "| | before | after |"
     yield "|---|---|---|"
-    for change in changes:
+    for change in folder.shown:
         before, after = (code(value) if value else "" for value in (change.before, change.after))
         yield f"| {code(change.name)} | {before} | {after} |"
 
@@ -101,18 +100,15 @@ def _findings(what: str, told: Sequence[Told]) -> Iterator[str]:
 
 
 def _objects(folder: FolderDiff) -> Iterator[str]:
-    changed = [item for item in folder.objects if item.what == "changed"]
-    others = [f"{item.title} is {item.what}" for item in folder.objects if item.what != "changed"]
     yield "<details><summary>rendered objects</summary>"
     yield ""
-    yield from (f"- {code(said)}" for said in others)
-    for item in changed:
-        yield ""
+    for item in folder.changed:
         yield code(item.title)
         yield ""
         yield fenced(item.lines, "diff")
-    yield ""
+        yield ""
     yield "</details>"
+    yield ""
 
 
 def _left_out(names: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """The difference that two revisions make, as data. Every text in it may come from a stranger's pull request."""
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 
@@ -85,6 +86,41 @@ class FolderDiff:
     """Why the new side cannot be."""
     same: tuple[str, ...] = ()
     """Other folders with the same difference but for their names; for shared edits alone."""
+
+    @property
+    def shown(self) -> tuple[Change, ...]:
+        """Numbers and settings that say something: all of a new job, of a removed one the numbers, else what differs."""
+        if self.kind is Kind.NEW:
+            return tuple(change for change in (*self.numbers, *self.settings) if change.after)
+        if self.kind is Kind.REMOVED:
+            return tuple(change for change in self.numbers if change.before)
+        return tuple(change for change in (*self.numbers, *self.settings) if change.before != change.after)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """What is added and removed whole, a line each: nobody reads that as a diff."""
+        said = []
+        for what in ("added", "removed"):
+            titles = [item.title for item in self.objects if item.what == what]
+            if len(titles) > 3 or self.kind in (Kind.NEW, Kind.REMOVED):
+                kinds = Counter(title.partition("/")[0] for title in titles)
+                listed = ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in kinds.items())
+                said += [f"{len(titles)} objects are {what}: {listed}"] if titles else []
+            else:
+                said += [f"{title} is {what}" for title in titles]
+        if self.kind is Kind.SHARED and any(item.what == "added" for item in self.objects):
+            said.append("what is added comes to running jobs too")
+        return tuple(said)
+
+    @property
+    def changed(self) -> tuple[ObjectDiff, ...]:
+        """Objects that both sides have."""
+        return tuple(item for item in self.objects if item.what == "changed")
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether only one side has the folder, so that values have no before and after."""
+        return self.kind in (Kind.NEW, Kind.REMOVED)
 
     @property
     def name(self) -> str:

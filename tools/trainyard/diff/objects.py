@@ -10,9 +10,14 @@ from trainyard.objects import Object
 HIDDEN = "(hidden)"
 
 
-def object_diffs(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> tuple[ObjectDiff, ...]:
-    """Objects that are in one side alone, or differ, in the order of the new side; lost ones come last."""
-    old, new = _by_title(before), _by_title(after)
+def object_diffs(
+    before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]], renamed: tuple[str, str] = ("", "")
+) -> tuple[ObjectDiff, ...]:
+    """Objects that are in one side alone, or differ, in the order of the new side; lost ones come last.
+
+    `renamed`: what a job was called and what it is called, so that its name alone is no difference.
+    """
+    old, new = _by_title(before, renamed), _by_title(after)
     found = []
     for title in [*new, *(title for title in old if title not in new)]:
         lines = _unified(old.get(title), new.get(title))
@@ -22,11 +27,14 @@ def object_diffs(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any
     return tuple(found)
 
 
-def _by_title(objects: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+def _by_title(objects: Sequence[dict[str, Any]], renamed: tuple[str, str] = ("", "")) -> dict[str, list[str]]:
+    old, new = renamed
     found: dict[str, list[str]] = {}
     for index, data in enumerate(objects):
-        title = Object.of(data, index).title
-        found[title] = found.get(title, []) + _text(data)
+        title, lines = Object.of(data, index).title, _text(data)
+        if old:
+            title, lines = title.replace(old, new), [line.replace(old, new) for line in lines]
+        found[title] = found.get(title, []) + lines
     return found
 
 

@@ -1,11 +1,13 @@
 """One side of a comparison: a tree of files, and what its folders come to."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from trainyard.cluster import Platforms
 from trainyard.discover import Target, TargetKind
 from trainyard.errors import InputError
 from trainyard.plan.forecast import Forecast, Wishes, forecast
@@ -30,9 +32,11 @@ class Side:
     root: Path
     renderings: dict[str, Rendering] = field(default_factory=dict)
     sources: Sources = field(init=False)
+    platforms: Platforms = field(init=False)
 
     def __post_init__(self) -> None:
         self.sources = Sources(self.root)
+        self.platforms = Platforms(self.root, self.sources)
 
     def jobs(self) -> set[str]:
         """Every job folder."""
@@ -107,7 +111,10 @@ class Looked:
             prepared = Prepared(self.side.sources, Target(self.folder, TargetKind.JOB))
             if prepared.findings:
                 return prepared.findings[0].message
-            return prepared.unit(rendering)[0]
+            unit, origin = prepared.unit(rendering)
+            with suppress(InputError):  # a broken platform is told of itself
+                unit, _ = self.side.platforms.under(unit, origin)
+            return unit
         except InputError as error:
             return str(error)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from trainyard.diff.model import Change, Difference, FolderDiff, Kind, Told
+from trainyard.diff.model import Change, Difference, FolderDiff, Told
 from trainyard.report.escape import inert, visible
 
 _RESET = "\x1b[0m"
@@ -24,30 +24,18 @@ def _folder(folder: FolderDiff, color: bool) -> Iterator[str]:
     for side, problem in (("the base", folder.problem_before), ("it", folder.problem)):
         if problem:
             yield _safe(f"  {side} does not render: {problem}")
-    yield from _table(shown_numbers(folder), folder.kind)
-    yield from _table(folder.settings, folder.kind)
+    wide = max((len(visible(change.name)) for change in folder.shown), default=0)
+    for change in folder.shown:
+        said = change.after or change.before if folder.one_sided else moved(change)
+        yield f"  {visible(change.name):<{wide}}  {visible(said)}"
     yield from _findings("new finding", folder.new)
     yield from _findings("fixed", folder.fixed)
-    for item in folder.objects:
-        added = item.what == "added" and folder.kind is Kind.SHARED
-        yield _safe(f"  {item.title} is {item.what}{', and to running jobs too' if added else ''}")
-        for line in item.lines if item.what == "changed" else ():
+    yield from (_safe(f"  {said}") for said in folder.counted)
+    for item in folder.changed:
+        yield _safe(f"  {item.title} is changed")
+        for line in item.lines:
             code = _COLORS.get(line[:1], "") if color else ""
             yield f"    {code}{visible(line)}{_RESET if code else ''}"
-
-
-def shown_numbers(folder: FolderDiff) -> tuple[Change, ...]:
-    """The numbers that say something: all of a job that is new or moved, else those that differ."""
-    if folder.kind in (Kind.NEW, Kind.RENAMED):
-        return tuple(change for change in folder.numbers if change.after or change.before)
-    return tuple(change for change in folder.numbers if change.before != change.after)
-
-
-def _table(changes: Sequence[Change], kind: Kind) -> Iterator[str]:
-    wide = max((len(visible(change.name)) for change in changes), default=0)
-    for change in changes:
-        said = change.after if kind is Kind.NEW else moved(change)
-        yield f"  {visible(change.name):<{wide}}  {visible(said)}"
 
 
 def moved(change: Change) -> str:

@@ -1,9 +1,11 @@
 """A job of this repository, and the team's quota, from the folders that kustomize reads."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from trainyard.cluster import Platforms
 from trainyard.discover import TargetKind, discover
 from trainyard.errors import Fault, InputError, UsageError
 from trainyard.nodes import Node
@@ -41,6 +43,8 @@ def load(root: Path, path: str, cwd: Path, cluster: str | None) -> tuple[Job, Ru
     if rendering.error.startswith("stopped the renderer"):
         raise Fault(f"{targets[0].name} {rendering.error}")
     unit, origin = prepared.unit(rendering)
+    with suppress(InputError):  # a TrainJob has its variables from the cluster's runtime
+        unit, origin = Platforms(root, sources).under(unit, origin)
     facts = {kind: unit.fact(kind) for kind in ("TrainingJob", "Cluster", "Fabric")}
     if cluster is not None:
         other = facts_of(sources, cluster)
