@@ -61,17 +61,17 @@ Pair = tuple[str, str]
 def _pairs(before: Side, after: Side, differing: frozenset[str]) -> Iterator[Pair]:
     old, new = before.jobs(), after.jobs()
     yield from ((job, job) for job in sorted(old & new))
-    gone, come = sorted(old - new), sorted(new - old)
-    for job in come:
-        known = max(gone, key=lambda other: _alike(before, other, after, job), default="")
-        if known and _alike(before, known, after, job) >= ALIKE:
-            gone.remove(known)
-            yield known, job
-        else:
-            yield "", job
-    yield from ((job, "") for job in gone)
+    gone, come = old - new, new - old
+    likeness = {(one, other): _alike(before, one, after, other) for one in gone for other in come}
+    for one, other in sorted(likeness, key=lambda pair: (-likeness[pair], pair)):
+        if likeness[one, other] >= ALIKE and one in gone and other in come:
+            gone.remove(one)
+            come.remove(other)
+            yield one, other
+    yield from (("", job) for job in sorted(come))
+    yield from ((job, "") for job in sorted(gone))
     if any(file.startswith(("clusters/", "base/", "overlays/")) for file in differing):
-        old, new = before.platforms(), after.platforms()
+        old, new = before.platform_folders(), after.platform_folders()
         yield from ((folder if folder in old else "", folder if folder in new else "") for folder in sorted(old | new))
 
 

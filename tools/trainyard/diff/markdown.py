@@ -15,7 +15,7 @@ MOST = 65536
 _ENDING = 600
 """Characters kept for what says what was left out."""
 
-_PLAIN = re.compile(r"[^A-Za-z0-9 ]")
+_PLAIN = re.compile(r"[^A-Za-z0-9 ,/=%-]")
 
 
 def markdown(difference: Difference, most: int = MOST) -> str:

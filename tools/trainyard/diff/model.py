@@ -89,7 +89,7 @@ class FolderDiff:
 
     @property
     def shown(self) -> tuple[Change, ...]:
-        """Numbers and settings that say something: all of a new job, of a removed one the numbers, else what differs."""
+        """Numbers and settings that say something: all of a new job, a removed one's numbers, else what differs."""
         if self.kind is Kind.NEW:
             return tuple(change for change in (*self.numbers, *self.settings) if change.after)
         if self.kind is Kind.REMOVED:

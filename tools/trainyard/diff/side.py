@@ -42,7 +42,7 @@ class Side:
         """Every job folder."""
         return {file.parent.relative_to(self.root).as_posix() for file in self.root.glob("jobs/*/*/job.yaml")}
 
-    def platforms(self) -> set[str]:
+    def platform_folders(self) -> set[str]:
         """Every platform folder of a cluster."""
         files = self.root.glob("clusters/*/platform/kustomization.yaml")
         return {file.parent.relative_to(self.root).as_posix() for file in files}

@@ -11,7 +11,7 @@ _COLORS = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
 
 def text(difference: Difference, color: bool = False) -> str:
     """All of it; every line is harmless to a terminal and to a CI runner."""
-    lines = [f"since {difference.base} ({difference.commit}): {difference.headline}"]
+    lines = [_safe(f"since {difference.base} ({difference.commit}): {difference.headline}")]
     for folder in difference.folders:
         lines += ["", *_folder(folder, color)]
     return "".join(f"{line}\n" for line in lines)
@@ -27,7 +27,7 @@ def _folder(folder: FolderDiff, color: bool) -> Iterator[str]:
     wide = max((len(visible(change.name)) for change in folder.shown), default=0)
     for change in folder.shown:
         said = change.after or change.before if folder.one_sided else moved(change)
-        yield f"  {visible(change.name):<{wide}}  {visible(said)}"
+        yield inert(f"  {visible(change.name):<{wide}}  {visible(said)}")
     yield from _findings("new finding", folder.new)
     yield from _findings("fixed", folder.fixed)
     yield from (_safe(f"  {said}") for said in folder.counted)

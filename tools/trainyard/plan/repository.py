@@ -9,6 +9,7 @@ from trainyard.cluster import Platforms
 from trainyard.discover import TargetKind, discover
 from trainyard.errors import Fault, InputError, UsageError
 from trainyard.nodes import Node
+from trainyard.origin import Origin
 from trainyard.plan.job import Job, Unplannable, environment_of, job_of, run_of
 from trainyard.plan.run import Run
 from trainyard.quantity import quantity
@@ -42,6 +43,7 @@ def load(root: Path, path: str, cwd: Path, cluster: str | None) -> tuple[Job, Ru
     rendering = next(render(root, [targets[0].name], workers=1))
     if rendering.error.startswith("stopped the renderer"):
         raise Fault(f"{targets[0].name} {rendering.error}")
+    origin: Origin
     unit, origin = prepared.unit(rendering)
     with suppress(InputError):  # a TrainJob has its variables from the cluster's runtime
         unit, origin = Platforms(root, sources).under(unit, origin)
