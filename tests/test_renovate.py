@@ -9,7 +9,9 @@ from typing import Any
 
 HOME = Path(__file__).resolve().parents[1]
 CONFIG: dict[str, Any] = json.loads((HOME / "renovate.json").read_text())
-TRACKED = subprocess.run(["git", "-C", HOME, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True)
+TRACKED = subprocess.run(
+    ["git", "-C", HOME, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True
+)
 FILES = [name for name in TRACKED.stdout.splitlines() if (HOME / name).is_file()]
 BUILT_IN = {"gomod": [r"(^|/)go\.mod$"], "github-actions": [r"^\.github/workflows/[^/]+\.ya?ml$"]}
 """Files that managers read unless told otherwise, as Renovate documents them."""
@@ -89,5 +91,7 @@ def test_every_image_of_a_base_is_found() -> None:
 
 
 def test_what_it_runs_is_there() -> None:
-    commands = [command for rule in CONFIG["packageRules"] for command in rule.get("postUpgradeTasks", {}).get("commands", [])]
+    commands = [
+        command for rule in CONFIG["packageRules"] for command in rule.get("postUpgradeTasks", {}).get("commands", [])
+    ]
     assert all((HOME / command.split()[0]).is_file() for command in commands)
