@@ -36,6 +36,7 @@ FAMILIES = (
     "operators",
     "placement",
     "podsecurity",
+    "presets",
     "probes",
     "queues",
     "ray",
