@@ -35,7 +35,7 @@ Refusal = tuple[str, Spot]
 """What a level forbids or demands, and the field that is wrong."""
 
 
-@rule("PSA001", "pod-security-refuses", Severity.ERROR, needs=Workload)
+@rule("PSA001", "pod-security-refuses", Severity.ERROR, needs=Workload, every_pod=True)
 @once
 def pod_security_refuses(workload: Workload) -> Iterator[Problem]:
     """The namespace of a job enforces a Pod Security level that its pods do not meet.
