@@ -81,7 +81,7 @@ def test_world_shrinks_and_grows_between_sizes_that_divide_the_batch(train: Trai
     alone.send(signal.SIGKILL)
     alone.wait()
     whole = {line["step"]: line["loss"] for line in lines_of(alone.out) if line["step"] <= max(curve)}
-    assert curve == pytest.approx(whole, rel=TOLERANCE)
+    assert curve == pytest.approx(whole, rel=1e-3)  # hundreds of steps, in which what rounding did grows
 
 
 def test_size_that_does_not_divide_is_refused(train: Trainer) -> None:
