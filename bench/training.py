@@ -96,7 +96,7 @@ def loop(kind: str, given: argparse.Namespace, dataset: Path) -> Contestant:
 
 
 def _steps(given: argparse.Namespace) -> int:
-    return TURN * (given.turns + 2)
+    return TURN * (int(given.turns) + 2)
 
 
 def batches(given: argparse.Namespace) -> list[tuple[Tensor, Tensor]]:
