@@ -75,6 +75,14 @@ def test_virtual_addresses_and_aliases() -> None:
     assert ask(server, "kubernetes.default.svc.cluster.local") == (0, ["10.96.0.1"])
 
 
+def test_names_that_dns_cannot_carry_are_nowhere() -> None:
+    bad = service("x" * 64, publishNotReadyAddresses=True)
+    away = service("away", type="ExternalName", externalName=f"{'y' * 300}.org")
+    server = answers(plan(*RANKS, services=(bad, away)))
+    assert ask(server, f"{'x' * 63}.{SVC}") == (3, [])
+    assert ask(server, f"away.{SVC}") == (3, [])
+
+
 def test_a_chain_of_aliases_that_bites_its_tail_ends() -> None:
     loop = service("loop", type="ExternalName", externalName=f"loop.{SVC}")
     code, found = ask(answers(plan(*RANKS, services=(loop,))), f"loop.{SVC}")

@@ -24,5 +24,7 @@ def _found(plan: NetworkPlan, latency: bool) -> Iterator[str]:
         spec = mapping(service.get("spec"))
         if spec.get("internalTrafficPolicy") == "Local":
             yield f"Service {name_of(service)}: internalTrafficPolicy Local; it leads to pods of all nodes here"
+        if spec.get("type") in ("NodePort", "LoadBalancer"):
+            yield f"Service {name_of(service)}: type {spec['type']}; only its virtual address leads to its pods here"
         if "IPv6" in sequence(spec.get("ipFamilies")):
             yield f"Service {name_of(service)}: IPv6; the rehearsal has IPv4 alone"

@@ -7,6 +7,7 @@ from trainyard.rehearse.network.plan import Key, NetworkPlan
 
 _SMALLEST_BURST = 1 << 17
 """Bytes: two of the largest segments that the kernel hands on in one piece."""
+_LARGEST_BURST = 1 << 30
 
 
 def router_links(plan: NetworkPlan, addresses: Addresses, ends: Mapping[int, tuple[Key, str]]) -> Iterator[str]:
@@ -65,7 +66,7 @@ def pod_latency(plan: NetworkPlan, addresses: Addresses, key: Key) -> Iterator[s
 
 def _slowed(link: str, bits_per_second: int | None) -> Iterator[str]:
     if bits_per_second:
-        burst = max(_SMALLEST_BURST, bits_per_second // 800)
+        burst = min(max(_SMALLEST_BURST, bits_per_second // 800), _LARGEST_BURST)
         yield f"qdisc add dev {link} root handle 1: tbf rate {bits_per_second}bit burst {burst} latency 50ms"
 
 
