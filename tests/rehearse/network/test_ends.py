@@ -58,6 +58,14 @@ def test_nothing_is_left_of_one_that_is_killed(number: signal.Signals) -> None:
 
 
 @pytest.mark.root
+def test_a_network_whose_holder_is_killed_says_so() -> None:
+    with open_network(plan(pod(0)), strict=True) as network:
+        os.kill(int(network.argv(pod(0))[1].split("/")[2]), signal.SIGKILL)
+        with pytest.raises(Fault, match="has ended"):
+            network.waiting()
+
+
+@pytest.mark.root
 def test_whoever_may_make_user_namespaces_needs_no_root() -> None:
     somebody = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--", sys.executable, "-c", UNPRIVILEGED]
     done = subprocess.run(somebody, text=True, capture_output=True, env=_environment())

@@ -74,11 +74,14 @@ class Network(ABC):
 
     @abstractmethod
     def cut(self, a: PodSpot, b: PodSpot) -> None:
-        """Drop every packet between two pods, those of connections that exist included."""
+        """Drop every packet between two pods, those of connections that exist included.
+
+        On the host's network it is the pods' nodes that are cut off from each other.
+        """
 
     @abstractmethod
     def join(self, a: PodSpot, b: PodSpot) -> None:
-        """Undo a cut."""
+        """Undo a cut, if there is one."""
 
     @abstractmethod
     def waiting(self) -> tuple[Waiting, ...]:

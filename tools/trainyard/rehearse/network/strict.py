@@ -51,11 +51,12 @@ class StrictNetwork(Network):
         return text
 
     def cut(self, a: PodSpot, b: PodSpot) -> None:
-        self._partition("add", a, b)
+        self._rules(f"add element ip policies cut {self._both_ways(a, b)}\n")
 
     def join(self, a: PodSpot, b: PodSpot) -> None:
-        self._partition("delete", a, b)
-        self._rules("flush set ip policies cut_dropped\n")
+        way = self._both_ways(a, b)
+        known = f"add element ip policies cut {way}\n"  # nft refuses to delete what is not there
+        self._rules(f"{known}delete element ip policies cut {way}\nflush set ip policies cut_dropped\n")
 
     def enforce(self, policies: tuple[Mapping[str, Any], ...]) -> None:
         """Replace the NetworkPolicies of the plan by others. Connections that exist go on."""
@@ -82,9 +83,9 @@ class StrictNetwork(Network):
     def close(self) -> None:
         self._held.close()
 
-    def _partition(self, verb: str, a: PodSpot, b: PodSpot) -> None:
+    def _both_ways(self, a: PodSpot, b: PodSpot) -> str:
         one, other = self.address(a), self.address(b)
-        self._rules(f"{verb} element ip policies cut {{ {one} . {other}, {other} . {one} }}\n")
+        return f"{{ {one} . {other}, {other} . {one} }}"
 
     def _follow(self) -> None:
         zone = records(self._plan, self._services, self._addresses, self._ready, self._gone)
