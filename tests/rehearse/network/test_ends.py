@@ -63,6 +63,8 @@ def test_a_network_whose_holder_is_killed_says_so() -> None:
         os.kill(int(network.argv(pod(0))[1].split("/")[2]), signal.SIGKILL)
         with pytest.raises(Fault, match="has ended"):
             network.waiting()
+        folder = network.hosts(pod(0)).parent.parent
+    assert not folder.exists()
 
 
 @pytest.mark.root

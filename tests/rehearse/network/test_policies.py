@@ -138,7 +138,7 @@ def probes(network: Network) -> Probes:
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.too_slow],
 )
 @example(policies=[_policy(ingress=[{"from": [{"ipBlock": _EXCEPT}]}])])
 @example(policies=[_policy(policyTypes=["Egress"], egress=[{"to": [{"ipBlock": _EXCEPT}], "ports": [{"port": 7000}]}])])

@@ -4,6 +4,7 @@ The router has a link to each pod and to each node that pods share, and the only
 through it, as with Calico. Nothing of this is visible to the host's own network.
 """
 
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +83,7 @@ class StrictNetwork(Network):
 
     def close(self) -> None:
         self._held.close()
+        shutil.rmtree(self._folder, ignore_errors=True)  # still there where the holder was killed
 
     def _both_ways(self, a: PodSpot, b: PodSpot) -> str:
         one, other = self.address(a), self.address(b)
