@@ -167,6 +167,11 @@ def test_services_of_the_namespace_are_variables() -> None:
         "WEB_UI_SERVICE_PORT_ADMIN_2": "81",
     }
     assert not any(name.startswith("GPT") for name in found)
+    assert set(link_variables(pod(0, service_links=False), services_of(given), allocate(given))) == {
+        "KUBERNETES_SERVICE_HOST",
+        "KUBERNETES_SERVICE_PORT",
+        "KUBERNETES_SERVICE_PORT_HTTPS",
+    }
 
 
 @pytest.mark.parametrize(

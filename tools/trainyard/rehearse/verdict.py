@@ -246,7 +246,7 @@ def _naming(seen: Seen, waiting: Waiting) -> Spot:
 def _dialling(seen: Seen, waiting: Waiting) -> Spot:
     """The policy that is named as the cause, else the variable or word that holds the port."""
     for policy in seen.loaded.workload.of_kind("NetworkPolicy"):
-        if policy.name in waiting.why.replace(",", " ").split():
+        if policy.name in waiting.policies:
             return policy.at("spec")
     port = str(waiting.port)
     for plan in sorted(seen.plans, key=lambda plan: plan.name != waiting.pod[1]):

@@ -135,7 +135,7 @@ def link_variables(pod: PodSpot, services: Iterable[Service], addresses: Address
     """What every container gets of the Services in its namespace, and of the API server's."""
     api = addresses.services["default", "kubernetes"]
     found = {"KUBERNETES_SERVICE_HOST": api, "KUBERNETES_SERVICE_PORT": "443", "KUBERNETES_SERVICE_PORT_HTTPS": "443"}
-    for service in services:
+    for service in services if pod.service_links else ():
         address = addresses.services.get(service.key)
         if service.namespace != pod.key[0] or address is None or not service.ports:
             continue

@@ -35,6 +35,8 @@ class PodSpot:
     dns_policy: str = "ClusterFirst"
     dns_config: Mapping[str, Any] = field(default_factory=dict)
     host_aliases: tuple[Mapping[str, Any], ...] = ()
+    service_links: bool = True
+    """`enableServiceLinks`: whether its containers have variables of the Services in its namespace."""
 
     @property
     def key(self) -> Key:
