@@ -1,5 +1,6 @@
 """The page: whole with one node and with five hundred, loads nothing, and shows what runs say as text only."""
 
+import json
 import re
 from html.parser import HTMLParser
 
@@ -39,11 +40,11 @@ class Page(HTMLParser):
 def page(bench: Bench, nodes: int, name: str = "gpu-east-later") -> str:
     bench.locked(nodes)
     slow = {"node-002": 0.93} if nodes > 2 else {}
-    later = [run(number, nodes, slow) for number in range(BASELINE, BASELINE + 5)]
+    later = [run(number, nodes, slow) for number in range(BASELINE, BASELINE + 8)]
     later[-1]["name"] = name
     later[-1]["nodes"][name] = later[-1]["nodes"]["node-000"]
     files = bench.write(later[:-1])
-    (bench.folder / "last.json").write_text(__import__("json").dumps(later[-1]))
+    (bench.folder / "last.json").write_text(json.dumps(later[-1]))
     bench.compare(*files, "last.json", "--html", "page.html", "--markdown", "page.md")
     return (bench.folder / "page.html").read_text()
 

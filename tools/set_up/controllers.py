@@ -46,13 +46,13 @@ def controllers(home: Path, progress: Progress, go: Callable[[], Path], build: B
         (folder / "installed").mkdir()
         kustomize = home / ".tools/bin/kustomize"
         for name, (source, below) in INSTALLED.items():
-            place = folder_of(compiler, module, source) / below
+            place = _folder_of(compiler, module, source) / below
             run([kustomize, "build", "--output", folder / f"installed/{name}.yaml", place], {})
 
     return Part(FOLDER, inputs, tuple(PROGRAMS), make)
 
 
-def folder_of(go: Path, module: Path, name: str) -> Path:
+def _folder_of(go: Path, module: Path, name: str) -> Path:
     """Where Go keeps a module of the version that is pinned."""
     found = output_of(
         [go, "-C", module, "list", "-m", "-f", "{{.Dir}}", name], {"GOFLAGS": "-mod=readonly", "GOWORK": "off"}

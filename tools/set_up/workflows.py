@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from set_up.command import Progress
+from set_up.command import Progress, SetUpError, output_of
 from set_up.control_plane import Build, Run
-from set_up.controllers import folder_of
 from set_up.part import Part
 
 FOLDER = "workflows"
@@ -13,6 +12,7 @@ MODULE = "github.com/argoproj/argo-workflows/v3"
 PROGRAMS = {"workflow-controller": f"{MODULE}/cmd/workflow-controller", "lint": "./lint"}
 """Each program and its package."""
 
+GO_SETTINGS = {"GOFLAGS": "-mod=readonly", "GOWORK": "off"}
 EXPECTED = "about 4 minutes and 2 GB of disk on two cores where Go has built none of it before"
 
 
@@ -27,7 +27,10 @@ def workflows(home: Path, progress: Progress, go: Callable[[], Path], build: Bui
         for number, (name, package) in enumerate(PROGRAMS.items(), start=1):
             progress.step(f"building {name} with Go ({number} of {len(PROGRAMS)})")
             build(compiler, module, package, folder / name, "")
-        place = folder_of(compiler, module, MODULE) / "manifests/base/crds/minimal"
+        source = output_of([compiler, "-C", module, "list", "-m", "-f", "{{.Dir}}", MODULE], GO_SETTINGS)
+        if not source:
+            raise SetUpError(f"the module {MODULE} is not where Go keeps its modules")
+        place = Path(source) / "manifests/base/crds/minimal"
         run([home / ".tools/bin/kustomize", "build", "--output", folder / "definitions.yaml", place], {})
 
     return Part(FOLDER, inputs, tuple(PROGRAMS), make)

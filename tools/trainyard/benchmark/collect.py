@@ -1,6 +1,7 @@
 """What one job of the chain measured: its log, its objects' moments, Prometheus, DCGM and TensorBoard."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ Json = dict[str, Any]
 
 WORKLOAD_VERSIONS = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 _INDEX = ("batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index")
+_ASSIGNED = re.compile(r"assigned \S+/(\S+) to (\S+)$")
 _ROLE = "training.kubeflow.org/job-role"
 
 
@@ -31,14 +33,14 @@ def collect(client: Client, job: Json, server: Prometheus | None, board: Path | 
     lines = spoken(log)
     steps = [line for line in lines if "step" in line and "step_seconds" in line]
     begin, end = span(pods)
-    nodes = {pod["spec"]["nodeName"] for pod in ranks_of(pods)}
+    places = assigned(events, name) | {host(pod): pod["spec"]["nodeName"] for pod in ranks_of(pods)}
     return {
         "kubernetes": moments.seconds(found, pods, events, _workload(client, found), log),
-        "nodes": {host(pod): pod["spec"]["nodeName"] for pod in ranks_of(pods)},
+        "nodes": places,
         "bench": next((line for line in lines if "collectives" in line), None),
         "result": next((line for line in reversed(lines) if "final_loss" in line), None),
         "steps": (scalars(board) if board else []) or steps,
-        "usage": usage(server, nodes, begin, end) if server else {},
+        "usage": usage(server, set(places.values()), begin, end) if server else {},
         "phases": phases(server, namespace, name, begin, end) if server else {},
         "firmware": firmware(server, end) if server else {},
         "begin": begin,
@@ -59,6 +61,16 @@ def ranks_of(pods: Sequence[Json]) -> list[Json]:
         pod for pod in pods if pod["metadata"]["labels"].get(_ROLE) != "launcher" and pod["spec"].get("nodeName")
     ]
     return sorted(workers, key=lambda pod: (index_of(pod), pod["metadata"]["name"]))
+
+
+def assigned(events: Sequence[Json], job: str) -> dict[str, str]:
+    """Nodes of a job's workers by the scheduler's events: an MPIJob that has ended deletes its workers."""
+    found = {}
+    for event in events:
+        place = _ASSIGNED.search(event.get("message") or event.get("note") or "")
+        if event.get("reason") == "Scheduled" and place and place[1].startswith(f"{job}-worker-"):
+            found[place[1]] = place[2]
+    return found
 
 
 def index_of(pod: Json) -> int:

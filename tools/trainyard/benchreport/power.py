@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.benchreport.judged import CLUSTER_TARGET, NODE_TARGET
-from trainyard.benchreport.simulate import Outcome, cluster_trials, measured, node_trials, scaled
-from trainyard.errors import InputError
+from trainyard.benchreport.simulate import Outcome, TooNoisy, cluster_trials, measured, node_trials, scaled
 
 NOISE = Path(__file__).parents[3] / "tests" / "benchreport" / "noise.json"
 NODES = (2, 8, 32, 500)
@@ -45,7 +44,7 @@ def outcomes(document: Mapping[str, Any], trials: int, say: Callable[[str], None
 def _tried(of: Callable[..., Outcome], *arguments: Any) -> Outcome | None:
     try:
         return of(*arguments, SEED)
-    except InputError:
+    except TooNoisy:
         return None
 
 
@@ -68,7 +67,7 @@ def as_text(lines: list[Line]) -> str:
         out = line.outcome
         size = f"{out.noise:.1%} (as measured)" if line.scaled_to is None else size
         rows.append(
-            f"| {line.what} | {line.target:.0%} | {size} | {out.baseline} | {out.candidate:.1f} | {out.found:.1%} | "
-            f"{out.false:.1%} |"
+            f"| {line.what} | {line.target:.0%} | {size} | {out.baseline:.1f} | {out.candidate:.1f} | "
+            f"{out.found:.1%} | {out.false:.1%} |"
         )
     return "\n".join(rows) + "\n"

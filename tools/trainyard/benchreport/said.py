@@ -51,8 +51,10 @@ def need(found: Need) -> str:
     """How many runs it takes, and what to do where there are fewer."""
     what = f"{found.measure}{' of nodes' if found.nodes else ''}: noise {found.noise:.1%} a run"
     if found.needed is None:
-        more = "no number of runs" if found.equal is None else f"a baseline of {found.equal} runs"
-        return f"{what}; {found.baseline} baseline runs are too few to find {found.target:.0%}: lock {more}"
+        if found.larger <= found.baseline:
+            return f"{what}; no number of runs finds {found.target:.0%}"
+        few = f"{found.baseline} baseline runs are too few to find {found.target:.0%}"
+        return f"{what}; {few}: lock a baseline of {found.larger} runs"
     if found.met:
         return f"{what}; {_count(found.needed, 'run')} find {found.target:.0%}, {found.candidate} are there"
     return f"{what}; {_count(found.needed, 'run')} needed to find {found.target:.0%}, {found.candidate} are there"

@@ -15,13 +15,13 @@ from scipy import optimize, special
 
 Array = NDArray[np.float64]
 
-ALPHA = 0.003
+ALPHA = 0.002
 """Chance of a false alarm over all cluster measures, and again over all nodes. Below 1 % together, since the noise of
 real runs has longer tails than the t-distribution's."""
 POWER = 0.97
 """Chance of a find that runs are asked for; 95 % are promised."""
-TRIM = 0.2
-"""Part of the runs left out at each end: two of ten, none of four."""
+TRIM = 0.3
+"""Part of the runs left out at each end: one of four, two of eight."""
 CAUTION = 0.9
 """Confidence with which the noise is no larger than what the number of runs is computed from."""
 MOST_RUNS = 400
@@ -135,8 +135,10 @@ def power(noise: float, units: int, target: float, baseline: int, candidate: int
     return float(1 - missed) if np.isfinite(missed) else float(shifted > critical)
 
 
-def runs_needed(noise: float, units: int, target: float, baseline: int | None, prior: float = 0.0) -> int | None:
-    """Fewest candidate runs that find `target` with POWER; None where even MOST_RUNS would not.
+def runs_needed(
+    noise: float, units: int, target: float, baseline: int | None, prior: float = 0.0, fewest: int = 2
+) -> int | None:
+    """Candidate runs, `fewest` at least, that find `target` with POWER; None where even MOST_RUNS would not.
 
     With `baseline` None, as many runs of the baseline are taken as of the candidate.
     """
@@ -147,7 +149,7 @@ def runs_needed(noise: float, units: int, target: float, baseline: int | None, p
 
     if not enough(MOST_RUNS):
         return None
-    few, many = 1, MOST_RUNS
+    few, many = fewest - 1, MOST_RUNS
     while many - few > 1:
         middle = (few + many) // 2
         few, many = (few, middle) if enough(middle) else (middle, many)

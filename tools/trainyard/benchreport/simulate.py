@@ -1,19 +1,32 @@
 """How often bench-report finds what it must, and how often it cries wolf: over histories drawn from measured noise."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trainyard.benchreport.judged import CLUSTER_TARGET, NODE_TARGET, beside_others, judged
-from trainyard.benchreport.shift import Array, goodness, matrix, noise_of, runs_needed
+from trainyard.benchreport.judged import (
+    CLUSTER_TARGET,
+    NODE_TARGET,
+    beside_others,
+    judged_cluster,
+    judged_nodes,
+    needed,
+)
+from trainyard.benchreport.shift import Array, goodness, matrix
 from trainyard.errors import InputError
 
+FEWEST = 8
+"""Runs of the first baseline; a larger one is locked where the noise asks for it."""
 HEALTHY_SPREAD = 0.05
 """Healthy GPUs of one node differ by so much (ml-engineering, accelerator chapter)."""
+
+
+class TooNoisy(Exception):
+    """No number of runs makes up for the noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +43,8 @@ class Outcome:
     """Of a number of simulated histories, the parts that were found and that raised a false alarm."""
 
     noise: float
-    nodes: int
-    baseline: int
+    units: int
+    baseline: float
     candidate: float
     found: float
     false: float
@@ -57,37 +70,52 @@ def scaled(noise: Noise, to: float) -> Noise:
 def node_trials(noise: Noise, nodes: int, trials: int, seed: int) -> Outcome:
     """One node of many loses NODE_TARGET after the baseline; healthy nodes differ by HEALTHY_SPREAD all along."""
     random = np.random.default_rng(seed)
-    baseline = _baseline(noise.node, nodes, NODE_TARGET)
-    found = false = asked = 0
+    tally = Tally()
     for _ in range(trials):
         level = random.uniform(-HEALTHY_SPREAD / 2, HEALTHY_SPREAD / 2, nodes)
-        before = beside_others(_drawn(random, noise, level, baseline))
-        runs = _asked(before, nodes, NODE_TARGET, baseline)
+        before, runs = _locked(lambda count: beside_others(_drawn(random, noise, level, count)), nodes, nodes=True)  # noqa: B023
         healthy = _drawn(random, noise, level, runs)
         sick, slow = healthy.copy(), int(random.integers(nodes))
         sick[:, slow] += np.log1p(-NODE_TARGET)
-        slower = judged(before, beside_others(sick), NODE_TARGET).slower
-        found += bool(slower[slow])
-        quiet = not judged(before, beside_others(healthy), NODE_TARGET).slower.any()
-        false += not quiet or bool(np.delete(slower, slow).any())
-        asked += runs
-    return Outcome(float(noise.node.std()), nodes, baseline, asked / trials, found / trials, false / trials)
+        quiet = not judged_nodes(before, beside_others(healthy)).slower.any()
+        slower = judged_nodes(before, beside_others(sick)).slower
+        tally.add(len(before), runs, bool(slower[slow]), not quiet or bool(np.delete(slower, slow).any()))
+    return tally.outcome(noise.node, nodes)
 
 
 def cluster_trials(noise: Noise, measures: int, trials: int, seed: int) -> Outcome:
     """The whole cluster loses CLUSTER_TARGET after the baseline, in one of `measures` measures."""
     random = np.random.default_rng(seed)
-    baseline = _baseline(noise.step, measures, CLUSTER_TARGET)
-    found = false = asked = 0
+    tally = Tally()
     for _ in range(trials):
-        before = random.choice(noise.step, (baseline, measures))
-        runs = _asked(before, measures, CLUSTER_TARGET, baseline)
+        before, runs = _locked(lambda count: random.choice(noise.step, (count, measures)), measures, nodes=False)
         after = random.choice(noise.step, (runs, measures))
-        false += bool(judged(before, after, CLUSTER_TARGET).slower.any())
+        false = bool(judged_cluster(before, after).slower.any())
         after[:, 0] += np.log1p(-CLUSTER_TARGET)
-        found += bool(judged(before, after, CLUSTER_TARGET).slower[0])
-        asked += runs
-    return Outcome(float(noise.step.std()), measures, baseline, asked / trials, found / trials, false / trials)
+        tally.add(len(before), runs, bool(judged_cluster(before, after).slower[0]), false)
+    return tally.outcome(noise.step, measures)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums over histories."""
+
+    trials: int = 0
+    baseline: int = 0
+    candidate: int = 0
+    found: int = 0
+    false: int = 0
+
+    def add(self, baseline: int, candidate: int, found: bool, false: bool) -> None:
+        self.trials += 1
+        self.baseline += baseline
+        self.candidate += candidate
+        self.found += found
+        self.false += false
+
+    def outcome(self, noise: Array, units: int) -> Outcome:
+        parts = (self.baseline, self.candidate, self.found, self.false)
+        return Outcome(float(noise.std()), units, *(part / self.trials for part in parts))
 
 
 def load(file: Path) -> Mapping[str, Any]:
@@ -109,15 +137,17 @@ def _drawn(random: np.random.Generator, noise: Noise, level: Array, runs: int) -
     return np.asarray(level + shared + random.choice(noise.node, (runs, len(level))))
 
 
-def _baseline(noise: Array, units: int, target: float) -> int:
-    """Baseline runs to lock: half as many again as the noise asks for at equal numbers."""
-    runs = runs_needed(float(noise_of(noise[:, None])[0][0]), units, target, None)
-    if runs is None:
-        raise InputError("is noisier than any number of runs makes up for", "noise")
-    return max(8, runs + runs // 2)
+def _locked(drawn: Callable[[int], Array], units: int, *, nodes: bool) -> tuple[Array, int]:
+    """A baseline as large as bench-report asks for, and how many runs it then asks for.
 
-
-def _asked(before: Array, units: int, target: float, baseline: int) -> int:
-    noise, prior = noise_of(before)
-    runs = runs_needed(float(noise.max()), units, target, baseline, prior)
-    return max(3, runs if runs is not None else 2 * baseline)
+    Raises TooNoisy where no number of runs is enough.
+    """
+    runs = FEWEST
+    while True:
+        before = drawn(runs)
+        _, asked, larger = needed(before, units, nodes=nodes)
+        if asked is not None and asked <= 2 * runs:
+            return before, asked
+        if larger <= runs:
+            raise TooNoisy
+        runs = larger

@@ -6,9 +6,16 @@ from enum import Enum
 
 import numpy as np
 
-from trainyard.benchreport.judged import CLUSTER_TARGET, NODE_TARGET, beside_others, judged, needed
+from trainyard.benchreport.judged import (
+    CLUSTER_TARGET,
+    NODE_TARGET,
+    beside_others,
+    judged_cluster,
+    judged_nodes,
+    needed,
+)
 from trainyard.benchreport.runs import Baseline, Fingerprint, Run, differences
-from trainyard.benchreport.shift import Array, goodness, matrix, runs_needed
+from trainyard.benchreport.shift import Array, goodness, matrix
 
 FEWEST_BASELINE = 3
 FEWEST_CANDIDATE = 2
@@ -58,8 +65,8 @@ class Need:
     candidate: int
     needed: int | None
     """Candidate runs; None where no number makes up for so few runs in the baseline."""
-    equal: int | None
-    """Runs of each side, if the baseline is locked anew; None where the measure is too noisy for any number."""
+    larger: int
+    """Runs of a larger baseline, where this one is too small."""
 
     @property
     def met(self) -> bool:
@@ -158,7 +165,7 @@ def _cluster(
     if not names:
         return [], []
     there, here = (np.stack([column[side] for column in columns], axis=1) for side in (0, 1))
-    found = judged(there, here, CLUSTER_TARGET)
+    found = judged_cluster(there, here)
     rows = [
         Row(
             name,
@@ -172,10 +179,7 @@ def _cluster(
         )
         for unit, name in enumerate(names)
     ]
-    needs = [
-        _need(name, there[:, [unit]], len(names), CLUSTER_TARGET, len(after), nodes=False)
-        for unit, name in enumerate(names)
-    ]
+    needs = [_need(name, there[:, [unit]], len(names), len(after), nodes=False) for unit, name in enumerate(names)]
     return rows, needs
 
 
@@ -189,7 +193,7 @@ def _nodes(
     for measure in measures:
         there, here = _table(before, nodes, measure), _table(after, nodes, measure)
         beside = beside_others(there)
-        found = judged(beside, beside_others(here), NODE_TARGET, len(measures))
+        found = judged_nodes(beside, beside_others(here), len(measures))
         rows += [
             Row(
                 measure,
@@ -203,7 +207,7 @@ def _nodes(
             )
             for unit, node in enumerate(nodes)
         ]
-        needs.append(_need(measure, beside, len(nodes) * len(measures), NODE_TARGET, len(after), nodes=True))
+        needs.append(_need(measure, beside, len(nodes) * len(measures), len(after), nodes=True))
     return rows, needs
 
 
@@ -240,7 +244,6 @@ def _ends(measure: str, there: Array, here: Array) -> tuple[float, float]:
     return float(np.exp(sign * np.median(there))), float(np.exp(sign * np.median(here)))
 
 
-def _need(measure: str, there: Array, units: int, target: float, candidate: int, *, nodes: bool) -> Need:
-    noise, needs = needed(there, units, target, len(there))
-    equal = runs_needed(noise, units, target, None)
-    return Need(measure, nodes, target, noise, len(there), candidate, needs, equal)
+def _need(measure: str, there: Array, units: int, candidate: int, *, nodes: bool) -> Need:
+    noise, asked, larger = needed(there, units, nodes=nodes)
+    return Need(measure, nodes, NODE_TARGET if nodes else CLUSTER_TARGET, noise, len(there), candidate, asked, larger)
