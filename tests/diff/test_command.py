@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -100,7 +101,10 @@ def test_a_branch_with_everything(repository: Path) -> None:
     commit = git(repository, "rev-parse", "--short=12", "main").strip()
     hold("everything.txt", said.out.replace(commit, "COMMIT"))
     hold("everything.md", (repository.parent / "comment.md").read_text().replace(commit, "COMMIT"))
-    hold("everything.html", (repository.parent / "page.html").read_text().replace(commit, "COMMIT"))
+    page = (repository.parent / "page.html").read_text()
+    assert re.findall(r"<h2>(\w+) ", page) == re.findall(r"^(\w+) \S+(?: -&gt; \S+)?: ", escape(said.out), re.MULTILINE)
+    assert "<tr><th>nodes</th><td>4</td><td>6</td></tr>" in page
+    assert "<ins>+    requests.nvidia.com/gpu: &#x27;24&#x27;</ins>" in page
     assert git(repository, "status", "--porcelain") == status
     assert git(repository, "worktree", "list").count("\n") == 1
 
