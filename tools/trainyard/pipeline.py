@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard import codec
-from trainyard.cache import Cache, Digests, text_digest
+from trainyard.cache import LINK, Cache, Digests, text_digest
 from trainyard.discover import STDIN, Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import Fault, InputError
 from trainyard.fieldpath import format_path, lookup
@@ -150,7 +151,7 @@ class _Run:
         """The platforms of the clusters that jobs land on."""
         from trainyard.cluster import Platforms
 
-        return Platforms(self.root, self.sources)
+        return Platforms(self.root, self.sources, self.cache, self._steady)
 
     def touched(self, target: Target, differing: frozenset[str]) -> bool:
         """True where a target reads one of the files, or cannot be followed, or the linter itself differs."""
@@ -160,6 +161,8 @@ class _Run:
 
         if target.name == STDIN or self._is_linter(differing):
             return True
+        if self._reads_none(target, differing):
+            return False
         if target.kind is TargetKind.MANIFESTS:
             return not differing.isdisjoint(ways_to(self.root, target.files))
         try:
@@ -172,6 +175,15 @@ class _Run:
         except InputError:
             return True
         return not differing.isdisjoint(ways_to(self.root, files))
+
+    def _reads_none(self, target: Target, differing: frozenset[str]) -> bool:
+        """True where an earlier run's verdict holds and none of the files is near what it read: nobody has to look."""
+        entry = None if self.cache is None else self.cache.entry(_key(target))
+        if entry is None or any(digest.startswith(LINK) for digest in entry.reads.values()):
+            return False
+        platforms = {match[0] for file in entry.reads if (match := _OF_A_PLATFORM.match(file))}
+        near = (*platforms, f"{target.name}/")
+        return differing.isdisjoint(entry.reads) and not any(file.startswith(near) for file in differing)
 
     def _is_linter(self, differing: frozenset[str]) -> bool:
         own = Path(__file__).resolve().parents[2] == self.root
@@ -390,6 +402,7 @@ def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule
 
 
 _DIGEST_LENGTH = 64
+_OF_A_PLATFORM = re.compile("clusters/[^/]+/platform/")
 
 
 def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:
