@@ -131,8 +131,8 @@ class Config:
     )
     compile: bool = key(False, "compile each layer with torch.compile")
     grace_seconds: float = key(
-        30.0,
-        "time between SIGTERM and SIGKILL; torchrun gives 30 unless --shutdown-timeout says otherwise",
+        0.0,
+        "time between SIGTERM and SIGKILL; 0: torchrun's, from TORCH_ELASTIC_SHUTDOWN_TIMEOUT, which is 30 if not set",
         "seconds",
         low=0,
     )

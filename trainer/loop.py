@@ -300,12 +300,10 @@ class Training:
         self.report.say(f"told to stop: saving step {number}")
         self._save_now()
         dist.barrier()
-        since = self.stop.since
-        took = f" {time.monotonic() - since:.1f} s after SIGTERM" if since else ""
-        if since and time.monotonic() - since > self.config.grace_seconds / 2:
-            self.report.say(
-                f"saving took more than half of grace_seconds={self.config.grace_seconds:g}: lengthen the grace"
-            )
+        seconds, grace = self.stop.used(self.config.grace_seconds)
+        if seconds > grace / 2:
+            self.report.say(f"saving took more than half of the {grace:g} s between SIGTERM and SIGKILL: lengthen them")
+        took = f" {seconds:.1f} s after SIGTERM" if seconds else ""
         raise Preempted(f"stopped at step {number}, saved{took}: start it again and it goes on")
 
     def _trace(self) -> Any:

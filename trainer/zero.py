@@ -25,6 +25,9 @@ from trainer.presets import Shape
 TAKEN = ("optimizer", "scheduler")
 """Keys of a DeepSpeed file that the trainer has keys of its own for."""
 
+INFERENCE_KERNEL = "deepspeed_shm_comm"
+"""What DeepSpeed compiles for a minute on CPUs, if there is a compiler, and no training uses."""
+
 
 def policy(config: Config, share: Share) -> dict[str, Any]:
     """The DeepSpeed config: the file's ZeRO policy, and batch, precision and clipping from the trainer's keys.
@@ -73,6 +76,7 @@ class Zero:
         self.stage = plan["zero_optimization"].get("stage", 0)
         if self.stage not in (1, 2, 3):
             raise ConfigError(f"zero_optimization.stage is 1, 2 or 3, not {self.stage}; parallelism=ddp is stage 0")
+        deepspeed.ops.__compatible_ops__[INFERENCE_KERNEL] = False
         meta = models.build(shape, "none", False)
         self.parameters = models.parameters(meta)
         deepspeed.init_distributed(dist_backend=deepspeed.get_accelerator().communication_backend_name(), verbose=False)

@@ -55,7 +55,7 @@ def test_leaves_the_operators_variables_to_the_operator(root: Path) -> None:
     job = renders_whole(root, "pytorchjob", "gpu-east").one("PyTorchJob")
 
     container = only_container(job["spec"]["pytorchReplicaSpecs"]["Worker"])
-    assert [variable["name"] for variable in container["env"]] == ["JOB"]
+    assert [variable["name"] for variable in container["env"]] == ["JOB", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"]
 
 
 @pytest.mark.slow_build

@@ -34,7 +34,10 @@ def test_renders_whole(root: Path, cluster: str) -> None:
     trainer = job["spec"]["trainer"]
     assert (trainer["numNodes"], trainer["numProcPerNode"]) == (3, 8)
     assert trainer["args"] == ["torchrun", "-m", "trainer"]
-    assert trainer["env"] == [{"name": "JOB", "value": "whale-song"}]
+    assert trainer["env"] == [
+        {"name": "JOB", "value": "whale-song"},
+        {"name": "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "value": "100"},
+    ]
     pod = pods_of(job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"])
     assert pod["metadata"]["labels"] == {"trainyard.dev/job": "whale-song"}
     assert pod["spec"]["serviceAccountName"] == "whale-song"

@@ -1,50 +1,89 @@
 """Ranks as processes that are forked from one in which PyTorch is imported already: starting them takes no time."""
 
+import contextlib
 import multiprocessing
 import os
+import runpy
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["trainer.loop", "trainer.zero", "deepspeed"])
+SERVER.set_forkserver_preload(
+    [
+        "trainer.loop",
+        "trainer.zero",
+        "trainer.bench",
+        # what a run imports on its way
+        "deepspeed.module_inject.auto_ep_layer",
+        "fsspec.implementations.local",
+        "torch._inductor.compile_fx",
+        "torch.utils.cpp_extension",
+    ]
+)
 TIMEOUT = 180
 
 
-def run(arguments: Sequence[str], environments: Sequence[Mapping[str, str]]) -> tuple[list[int], str, str]:
-    """Runs `python -m trainer` once for each environment; returns the exit codes, rank 0's output, and all errors."""
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [(Path(folder) / f"out-{rank}", Path(folder) / f"errors-{rank}") for rank in range(len(environments))]
-        ranks = [
-            SERVER.Process(target=_rank, args=(list(arguments), dict(environment), *map(str, files)), daemon=True)
-            for environment, files in zip(environments, paths, strict=True)
+class Started:
+    """`python -m MODULE ARGUMENT...` once for each environment."""
+
+    def __init__(self, module: str, arguments: Sequence[str], environments: Sequence[Mapping[str, str]]) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        folder = Path(self.folder.name)
+        self.paths = [(folder / f"out-{rank}", folder / f"errors-{rank}") for rank in range(len(environments))]
+        self.processes = [
+            SERVER.Process(
+                target=_rank, args=(module, list(arguments), dict(environment), *map(str, paths)), daemon=True
+            )
+            for environment, paths in zip(environments, self.paths, strict=True)
         ]
-        for rank in ranks:
-            rank.start()
-        for rank in ranks:
-            rank.join(TIMEOUT)
-        hanging = [number for number, rank in enumerate(ranks) if rank.exitcode is None]
-        for rank in ranks:
-            rank.kill()
-            rank.join()
-        errors = "".join(path.read_text() for _, path in paths)
-        assert not hanging, f"ranks {hanging} hang\n{paths[0][0].read_text()}\n{errors}"
-        return [rank.exitcode or 0 for rank in ranks], paths[0][0].read_text(), errors
+        for process in self.processes:
+            process.start()
+
+    @property
+    def out(self) -> str:
+        """What rank 0 has printed so far."""
+        return self.paths[0][0].read_text() if self.paths[0][0].exists() else ""
+
+    @property
+    def errors(self) -> str:
+        return "".join(path.read_text() for _, path in self.paths if path.exists())
+
+    def send(self, number: int, ranks: Sequence[int] = ()) -> None:
+        """Sends a signal to some ranks, or to all; to those that have ended there is nothing to send."""
+        for rank in ranks or range(len(self.processes)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.processes[rank].pid or 0, number)
+
+    def wait(self) -> list[int]:
+        """The exit codes; ranks that hang are killed."""
+        end = time.monotonic() + TIMEOUT
+        for process in self.processes:
+            process.join(max(0.0, end - time.monotonic()))
+        hanging = [rank for rank, process in enumerate(self.processes) if process.exitcode is None]
+        for rank in hanging:
+            self.processes[rank].kill()
+            self.processes[rank].join()
+        assert not hanging, f"ranks {hanging} hang\n{self.out}\n{self.errors}"
+        return [process.exitcode or 0 for process in self.processes]
 
 
-def _rank(arguments: list[str], environment: dict[str, str], out: str, errors: str) -> None:
+def _rank(module: str, arguments: list[str], environment: dict[str, str], out: str, errors: str) -> None:
     """One rank, in a process of its own."""
     for path, descriptor in ((out, 1), (errors, 2)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
     os.environ.clear()
     os.environ.update(environment)
-    from trainer.__main__ import main
-
+    sys.argv = [module, *arguments]
     code = 1
     try:
-        code = main(arguments)
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
     except BaseException:
         traceback.print_exc()
     finally:

@@ -18,7 +18,7 @@ def test_killed_rank_costs_the_steps_since_the_last_checkpoint(train: Trainer) -
     keys = ["run=restarted", *ELASTIC, "steps=300", "checkpoint.every_steps=10"]
     whole = train("run=whole", *keys[1:])
     launcher = torchrun(2, "--max-restarts=3", "--monitor-interval=0.1")
-    process = train.start(*keys, ranks=2, launcher=launcher)
+    process = train.launch(launcher, *keys, ranks=2)
     assert process.stdout is not None
     lines = [json.loads(process.stdout.readline()) for _ in range(25)]
     ranks = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
@@ -42,14 +42,14 @@ def test_world_shrinks_and_grows_between_sizes_that_divide_the_batch(train: Trai
     node = [*torchrun(1)[:-1], *meeting, "--max-restarts=9", "--monitor-interval=0.1"]
     conf = "--rdzv-conf=last_call_timeout=1,is_host="
     keys = ["run=elastic", *ELASTIC, "steps=1200", "checkpoint.every_steps=20", "sequence_length=256"]
-    pods = [train.start(*keys, launcher=[*node, f"{conf}{host}"]) for host in ("true", "false")]
+    pods = [train.launch([*node, f"{conf}{host}"], *keys) for host in ("true", "false")]
 
     def saved(step: int) -> Callable[[], bool]:
         """Whether a step is saved; a pod that failed is started again on the way."""
 
         def reached() -> bool:
             if pods[0].poll():
-                pods[0] = train.start(*keys, launcher=[*node, f"{conf}true"])
+                pods[0] = train.launch([*node, f"{conf}true"], *keys)
             return bool(newest() >= step)
 
         return reached
@@ -61,7 +61,7 @@ def test_world_shrinks_and_grows_between_sizes_that_divide_the_batch(train: Trai
     until(saved(40))
     kill(pods[1])
     until(saved(newest() + 60), seconds=180)
-    pods[1] = train.start(*keys, launcher=[*node, f"{conf}false"])
+    pods[1] = train.launch([*node, f"{conf}false"], *keys)
     runs = [finished(process, timeout=240) for process in pods]
 
     assert [run.code for run in runs] == [0, 0], runs[1].errors + runs[0].errors

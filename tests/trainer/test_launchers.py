@@ -2,14 +2,14 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.trainer.conftest import HOME, Run, Trainer, environment, finished, free_port
+from tests.trainer.conftest import Run, Trainer, ended, environment, finished, free_port, torchrun
+from tests.trainer.ranks import Started
 from tests.trainer.test_parallel import TOLERANCE
 from trainer import launch
 from trainer.errors import ConfigError
@@ -56,11 +56,28 @@ def test_nodes_without_a_meeting_point_are_refused() -> None:
         launch.set_meeting_point(ranks, {})
 
 
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", sys.executable)
+
+
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI (Debian: openmpi-bin)")
 def test_mpirun(train: Trainer, one_rank: Run) -> None:
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", sys.executable]
+    run = finished(train.launch(MPIRUN, "run=mpi", ranks=2, MASTER_PORT=str(free_port())))
 
-    run = finished(train.start("run=mpi", ranks=2, launcher=command))
+    assert run.code == 0, run.errors
+    assert run.result["world_size"] == 2
+    assert run.curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI (Debian: openmpi-bin)")
+def test_mpirun_ends_with_the_code_of_the_rank_that_failed(train: Trainer) -> None:
+    run = finished(train.launch(MPIRUN, "run=mpi", "micro_batch=3", ranks=2))
+
+    assert run.code == 2
+    assert "micro_batch 3 x accumulation 1 x ranks 2 = 6, but global_batch is 8" in run.errors
+
+
+def test_torchrun(train: Trainer, one_rank: Run) -> None:
+    run = finished(train.launch(torchrun(2), "run=torchrun", ranks=2))
 
     assert run.code == 0, run.errors
     assert run.result["world_size"] == 2
@@ -71,25 +88,23 @@ def test_mpirun(train: Trainer, one_rank: Run) -> None:
 def test_operators_variables_without_torchrun(train: Trainer, one_rank: Run, operator: str) -> None:
     """A pod a rank, each with the variables that the operator gives it."""
     port = str(free_port())
-    processes = []
-    for rank in ("0", "1"):
-        variables = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        if operator == "TrainJob":
-            variables = {"PET_NODE_RANK": rank, "PET_NNODES": "2", "PET_NPROC_PER_NODE": "1"}
-            variables |= {"PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": port}
-        command = [sys.executable, "-m", "trainer", *train.arguments([f"run={operator.lower()}"], 2)]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-        processes.append(subprocess.Popen(command, cwd=HOME, env=environment(**variables), **pipes))  # type: ignore[call-overload]
+    if operator == "PyTorchJob":
+        settings = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        places = [environment(RANK=rank, **settings) for rank in ("0", "1")]
+    else:
+        settings = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1"}
+        settings |= {"PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": port}
+        places = [environment(PET_NODE_RANK=rank, **settings) for rank in ("0", "1")]
 
-    run, other = (finished(process) for process in processes)
+    run = ended(Started("trainer", train.arguments([f"run={operator.lower()}"], 2), places))
 
-    assert (run.code, other.code) == (0, 0), run.errors
+    assert run.code == 0, run.errors
     assert run.curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
 def test_ray(train: Trainer, one_rank: Run) -> None:
-    process = train.start("--workers=2", "run=ray", ranks=2, launcher=[sys.executable], module="trainer.ray")
+    process = train.launch([sys.executable], "--workers=2", "run=ray", ranks=2, module="trainer.ray")
 
     run = finished(process, timeout=240)
 
@@ -111,13 +126,12 @@ def test_tensorflow(text: Path, tmp_path: Path) -> None:
 
 
 def _tensorflow(train: Trainer, name: str, workers: int) -> list[Run]:
-    addresses = [f"127.0.0.1:{free_port()}" for _ in range(workers)]
+    cluster = {"worker": [f"127.0.0.1:{free_port()}" for _ in range(workers)]}
     processes = []
     for index in range(workers):
-        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        arguments = train.arguments([f"run={name}", "model=gpt-tiny"], workers)
-        command = [sys.executable, "-m", "trainer.tensorflow", *arguments]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-        variables = environment(TF_CONFIG=json.dumps(task))
-        processes.append(subprocess.Popen(command, cwd=HOME, env=variables, **pipes))  # type: ignore[call-overload]
+        task = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+        keys = (f"run={name}", "model=gpt-tiny")
+        processes.append(
+            train.launch([sys.executable], *keys, ranks=workers, module="trainer.tensorflow", TF_CONFIG=task)
+        )
     return [finished(process, timeout=240) for process in processes]

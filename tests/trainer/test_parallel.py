@@ -1,29 +1,24 @@
 """However ranks share a model, they train the same one: the loss curve is that of one rank."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.trainer.conftest import Run, Trainer
+from tests.trainer.conftest import WAYS, Run, Trained, Trainer
 
 pytestmark = pytest.mark.torch
 
 TOLERANCE = 2e-5
 """Relative difference of losses in fp32 on the same data: sums are taken in another order, and that is all."""
 
-WAYS = {
-    "ddp": ["parallelism=ddp"],
-    "fsdp": ["parallelism=fsdp"],
-    "zero1": ["parallelism=deepspeed", "deepspeed.stage=1"],
-    "zero2": ["parallelism=deepspeed", "deepspeed.stage=2"],
-    "zero3": ["parallelism=deepspeed", "deepspeed.stage=3"],
-}
-
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("way", WAYS)
-def test_loss_curve_is_that_of_one_rank(train: Trainer, one_rank: Run, way: str, ranks: int) -> None:
-    run = train("run=many", *WAYS[way], "checkpoint.every_steps=1000", ranks=ranks)
+def test_loss_curve_is_that_of_one_rank(trained: Trained, one_rank: Run, way: str, ranks: int) -> None:
+    run, _ = trained(way, ranks)
 
     assert run.code == 0, run.errors
+    assert len(run.curve) == 12
     assert run.curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
     assert run.result["world_size"] == ranks
 
@@ -34,6 +29,16 @@ def test_accumulation_and_recomputation_change_nothing(train: Trainer, one_rank:
     run = train("run=other", *keys)
 
     assert run.curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_images_train_alike(train: Trainer, images: Path, way: str) -> None:
+    keys = ["model=vit-tiny", f"dataset={images}", "steps=4"]
+    alone = train("run=alone", *keys)
+
+    run = train("run=many", *keys, *WAYS[way], ranks=2)
+
+    assert run.curve == pytest.approx(alone.curve, rel=TOLERANCE), run.errors
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

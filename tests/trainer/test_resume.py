@@ -1,57 +1,66 @@
 """Whatever kills a run, it goes on from the newest whole checkpoint, and its loss curve is the uninterrupted one's."""
 
-import json
 import os
 import random
-import shutil
+import re
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.trainer.conftest import Run, Trainer, finished, kill, until
-from tests.trainer.test_parallel import TOLERANCE, WAYS
+from tests.trainer.conftest import WAYS, Run, Trained, Trainer, finished, lines_of, torchrun, until
+from tests.trainer.test_parallel import TOLERANCE
 
 pytestmark = pytest.mark.torch
 
 
+KILLS = 20
+
+
 def test_twenty_kills_change_nothing(train: Trainer) -> None:
-    keys = ["steps=400", "checkpoint.every_steps=15", "checkpoint.background=true", "sequence_length=128"]
-    whole = train("run=whole", *keys)
+    """Two ranks; kill -9 for one at a random moment, and soon after for the other, as a launcher would."""
+    keys = ["steps=200", "checkpoint.every_steps=5", "checkpoint.background=true"]
+    whole = train("run=uninterrupted", *keys)
     source = random.Random(7)
     curve: dict[int, float] = {}
+    begun, resumed = 0, set()
 
-    for _ in range(20):
-        process = train.start("run=killed", *keys)
-        steps = source.randrange(1, 60)
-        out: list[str] = []
-        assert process.stdout is not None
-        while len(out) < steps and (line := process.stdout.readline()):
-            out.append(line)
-        kill(process)
-        rest, _ = process.communicate()
-        lines = [json.loads(line) for line in (*out, *rest.splitlines()) if line.rstrip().endswith("}")]
-        for line in lines:
-            if "step" in line:
-                assert line["loss"] == pytest.approx(whole.curve[line["step"]], rel=TOLERANCE)
-                curve[line["step"]] = line["loss"]
-    last = train("run=killed", *keys)
+    for _ in range(KILLS):
+        ranks = train.start("run=killed", *keys, ranks=2)
+        printed = source.randrange(0, 16)  # with none the kill comes while the ranks start
+        until(lambda: ranks.out.count("\n") >= printed)  # noqa: B023  it is called here
+        time.sleep(source.random() * 0.2)
+        victim = source.randrange(2)
+        ranks.send(signal.SIGKILL, [victim])
+        time.sleep(source.random() * 0.05)
+        ranks.send(signal.SIGKILL)
+        ranks.wait()
+        steps = {line["step"]: line["loss"] for line in lines_of(ranks.out)}
+        assert steps == pytest.approx({step: whole.curve[step] for step in steps}, rel=TOLERANCE)
+        curve |= steps
+        begun += bool(steps)
+        resumed |= {int(step) for step in re.findall("resumed from step ([0-9]+)", ranks.errors)}
+    last = train("run=killed", *keys, ranks=2)
 
     assert last.code == 0, last.errors
-    curve |= last.curve
-    assert curve == pytest.approx(whole.curve, rel=TOLERANCE)
-    assert last.result["resumed_from"]
+    assert curve | last.curve == pytest.approx(whole.curve, rel=TOLERANCE)
+    assert last.result["resumed_from"] >= max(resumed)
+    assert begun > KILLS / 2
+    assert len(resumed) > KILLS / 4
 
 
-def test_ranks_may_come_and_go(train: Trainer, one_rank: Run) -> None:
-    curve: dict[int, float] = {}
-    for ranks, way, steps in ((4, "ddp", 4), (2, "fsdp", 8), (4, "zero2", 12)):
-        run = train("run=moving", *WAYS[way], ranks=ranks)
+def test_ranks_may_come_and_go(trained: Trained, train: Trainer, one_rank: Run) -> None:
+    """4 ranks, then 2, then 4 again, and each time another way."""
+    run, other = trained("ddp", 4)
+    curve = {step: loss for step, loss in run.curve.items() if step <= 4}
+    for ranks, way, steps in ((2, "fsdp", 8), (4, "zero2", 12)):
+        train = Trainer(train.dataset, train.checkpoints / way).resumed("whole", other, after=steps - 4)
+        run, other = train("run=whole", *WAYS[way], ranks=ranks), train
         assert run.code == 0, run.errors
+        assert run.result["resumed_from"] == steps - 4
         curve |= {step: loss for step, loss in run.curve.items() if step <= steps}
-        assert run.result["resumed_from"] == (steps - 4 or None)
-        _forget(train.folder("moving"), after=steps)
 
     assert curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
 
@@ -59,22 +68,13 @@ def test_ranks_may_come_and_go(train: Trainer, one_rank: Run) -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [("fsdp", "ddp"), ("zero3", "fsdp"), ("ddp", "zero3"), ("zero2", "zero1")]
 )
-def test_any_way_resumes_from_any_other(train: Trainer, one_rank: Run, before: str, after: str) -> None:
-    train("run=across", *WAYS[before], ranks=2)
-    _forget(train.folder("across"), after=4)
-
-    run = train("run=across", *WAYS[after], ranks=2)
+def test_any_way_resumes_from_any_other(
+    trained: Trained, train: Trainer, one_rank: Run, before: str, after: str
+) -> None:
+    run = train.resumed("whole", trained(before, 2)[1], after=4)("run=whole", *WAYS[after], ranks=2)
 
     assert run.result["resumed_from"] == 4
     assert run.curve == pytest.approx({step: loss for step, loss in one_rank.curve.items() if step > 4}, rel=TOLERANCE)
-
-
-def _forget(folder: Path, after: int) -> None:
-    """Makes a done run one that was killed after a step."""
-    (folder / "done.json").unlink()
-    for path in folder.glob("step-*"):
-        if int(path.name.removeprefix("step-")) > after:
-            shutil.rmtree(path)
 
 
 def _truncate(folder: Path) -> None:
@@ -104,14 +104,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_checkpoint_is_refused_and_the_one_before_it_used(train: Trainer, one_rank: Run, damage: str) -> None:
-    train("run=damaged")
-    folder = train.folder("damaged")
-    (folder / "done.json").unlink()
+def test_damaged_checkpoint_is_refused_and_the_one_before_it_used(
+    trained: Trained, train: Trainer, one_rank: Run, damage: str
+) -> None:
+    train.resumed("whole", trained("ddp", 1)[1], after=12)
     action, reason = DAMAGES[damage]
-    action(folder / "step-000000012")
+    action(train.folder("whole") / "step-000000012")
 
-    run = train("run=damaged")
+    run = train("run=whole")
 
     assert "checkpoint: step 12 is skipped: " in run.errors
     assert reason in run.errors
@@ -119,35 +119,74 @@ def test_damaged_checkpoint_is_refused_and_the_one_before_it_used(train: Trainer
     assert run.curve == pytest.approx({step: one_rank.curve[step] for step in range(9, 13)}, rel=TOLERANCE)
 
 
-def test_done_run_ends_at_once_with_success(train: Trainer) -> None:
-    first = train("run=done")
-    again = train("run=done")
+def test_done_run_ends_at_once_with_success(trained: Trained) -> None:
+    first, train = trained("ddp", 1)
 
-    assert (again.code, again.result, again.curve) == (0, first.result, {})
-    assert "done is done" in again.errors
+    again = train("run=whole")
+
+    assert (again.code, again.lines) == (0, [first.result])
+    assert "whole is done" in again.errors
 
 
-@pytest.mark.parametrize("launcher", ["alone", "torchrun"])
-def test_sigterm_saves_and_the_run_goes_on(train: Trainer, launcher: str) -> None:
-    ranks = 1 if launcher == "alone" else 2
-    keys = ["run=stopped", "steps=100000", "checkpoint.every_steps=100000"]
-    process = train.start(*keys, ranks=ranks)
-    assert process.stdout is not None
-    for _ in range(5):
-        process.stdout.readline()
+ENDLESS = ("run=stopped", "steps=100000", "checkpoint.every_steps=100000")
 
-    process.send_signal(signal.SIGTERM)
-    run = finished(process, timeout=60)
 
-    assert run.code == (75 if launcher == "alone" else 1)  # torchrun has an exit code of its own
-    assert "told to stop: saving step" in run.errors
+def _goes_on(train: Trainer, ranks: int) -> None:
+    """The run's one checkpoint is where it goes on."""
     saved = [int(path.name.removeprefix("step-")) for path in train.folder("stopped").glob("step-*")]
     assert len(saved) == 1
-    process = train.start(*keys, ranks=ranks)
+    again = train.start(*ENDLESS, ranks=ranks)
+    until(lambda: "\n" in again.out)
+    again.send(signal.SIGKILL)
+    again.wait()
+    assert lines_of(again.out)[0]["step"] == saved[0] + 1
+
+
+@pytest.mark.parametrize("told", [[0, 1], [1]])
+def test_sigterm_to_any_rank_saves_and_ends_all_of_them_with_a_code_of_its_own(train: Trainer, told: list[int]) -> None:
+    ranks = train.start(*ENDLESS, "grace_seconds=100000", ranks=2)
+    until(lambda: ranks.out.count("\n") >= 3)
+
+    ranks.send(signal.SIGTERM, told)
+
+    assert ranks.wait() == [75, 75], ranks.errors
+    assert "told to stop: saving step" in ranks.errors
+    assert "lengthen" not in ranks.errors
+    _goes_on(train, ranks=2)
+
+
+def test_sigterm_under_torchrun_saves_within_the_time_that_it_gives(train: Trainer) -> None:
+    """torchrun has an exit code of its own, and says so if it had to kill a rank."""
+    process = train.launch(torchrun(2), *ENDLESS, ranks=2, TORCH_ELASTIC_SHUTDOWN_TIMEOUT="100")
     assert process.stdout is not None
-    assert json.loads(process.stdout.readline())["step"] == saved[0] + 1
-    kill(process)
-    process.communicate()
+    process.stdout.readline()
+
+    process.send_signal(signal.SIGTERM)
+    run = finished(process)
+
+    assert run.code == 1
+    assert "told to stop: saving step" in run.errors
+    assert "SIGKILL" not in run.errors
+    _goes_on(train, ranks=2)
+
+
+def test_time_that_is_too_short_for_a_save_is_told(train: Trainer) -> None:
+    ranks = train.start(*ENDLESS, "grace_seconds=0.000001")
+    until(lambda: "\n" in ranks.out)
+    ranks.send(signal.SIGTERM)
+
+    assert ranks.wait() == [75]
+    assert "saving took more than half of the 1e-06 s between SIGTERM and SIGKILL: lengthen them" in ranks.errors
+
+
+def test_without_a_cadence_it_is_reckoned_from_the_time_between_failures(train: Trainer) -> None:
+    """A failure every 36 ms: a run that saves as often as it can."""
+    run = train("run=daly", "checkpoint.every_steps=0", "checkpoint.mtbf_hours=0.00001", "checkpoint.keep=99")
+
+    steps = sorted(int(path.name.removeprefix("step-")) for path in train.folder("daly").glob("step-*"))
+    assert run.code == 0
+    assert steps[-1] == 12
+    assert len(steps) >= 3
 
 
 def test_keep_newest_and_every_nth(train: Trainer) -> None:
@@ -157,11 +196,8 @@ def test_keep_newest_and_every_nth(train: Trainer) -> None:
     assert steps == [5, 10, 11, 12]
 
 
-def test_another_model_under_the_same_name_is_refused(train: Trainer) -> None:
-    train("run=same")
-    (train.folder("same") / "done.json").unlink()
-
-    run = train("run=same", "model=gpt-tiny")
+def test_another_model_under_the_same_name_is_refused(trained: Trained, train: Trainer) -> None:
+    run = train.resumed("whole", trained("ddp", 1)[1], after=12)("run=whole", "model=gpt-tiny")
 
     assert run.code == 2
     assert "has model llama-tiny, this run gpt-tiny: give the run another name" in run.errors

@@ -10,10 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_INTERRUPTED, Fault, UsageError
+from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, EXIT_INTERRUPTED, Fault, UsageError
 from trainyard.finding import Severity
 
 if TYPE_CHECKING:
+    from trainyard.discover import Discovery
+    from trainyard.fixes.rounds import Made
+    from trainyard.outcome import Outcome
+    from trainyard.pipeline import Progress
     from trainyard.report import Report
 
 TRACEBACK = "LINT_JOBS_TRACEBACK"
@@ -27,12 +31,15 @@ examples:
   kubectl get job train -o yaml | tools/lint-jobs -   standard input
   tools/lint-jobs --changed main                      the jobs that this branch touches
   tools/lint-jobs --format text --format sarif=lint-jobs.sarif
+  tools/lint-jobs --fix jobs/research/llama-8b-sft    writes the safe fixes, then says what is left
+  tools/lint-jobs --fix=unsafe --diff                 shows all fixes, and writes nothing
   tools/lint-jobs explain RDV003                      the page of a rule
   tools/lint-jobs rules                               all rules
+  tools/lint-jobs export-policy                       rules as ValidatingAdmissionPolicies, for clusters to hold
 
 exit codes:
   0    nothing at or above --fail-on
-  1    findings at or above --fail-on
+  1    findings at or above --fail-on, after --fix those that are left; with --diff also any fix to be made
   2    bad usage, or input that cannot be judged
   3    a fault of the linter or of its set-up
   130  interrupted
@@ -72,7 +79,9 @@ def _command(arguments: Sequence[str]) -> int:
         return _print(_explain(arguments[1:]))
     if arguments[:1] == ["rules"]:
         return _print(_rules(arguments[1:]))
-    options = _parser().parse_args(arguments)
+    if arguments[:1] == ["export-policy"]:
+        return _print(_export_policy(arguments[1:]))
+    options = _parser().parse_args(["--fix=safe" if each == "--fix" else each for each in arguments])
     return _print(_parser().format_help()) if options.help else _lint(options)
 
 
@@ -114,6 +123,14 @@ def _parser() -> argparse.ArgumentParser:
         help="text, json, sarif, junit or github; to a file, or standard output; may be given several times",
     )
     parser.add_argument(
+        "--fix",
+        choices=["safe", "unsafe"],
+        metavar="[=unsafe]",
+        help="write fixes to the files that the findings name, comments kept; --fix=unsafe also makes those that "
+        "change what a job means",
+    )
+    parser.add_argument("--diff", action="store_true", help="show what --fix would write, and write nothing")
+    parser.add_argument(
         "--fail-on",
         choices=["error", "warning", "info"],
         default="error",
@@ -142,6 +159,10 @@ def _lint(options: argparse.Namespace) -> int:
 
     if options.workers is not None and options.workers < 1:
         raise UsageError(f"--workers {options.workers}: at least one renderer is needed")
+    if options.diff and options.format:
+        raise UsageError("--diff prints a diff, and no report: leave --format out")
+    if (options.diff or options.fix) and (STDIN in options.paths or options.server):
+        raise UsageError("--fix and --diff are for files: they take neither `-` nor --server")
     outputs = _outputs(options.format or ["text"])
     started = time.monotonic()
     try:
@@ -149,15 +170,24 @@ def _lint(options: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"the current folder cannot be read: {_os_words(error)}") from None
     root = repository_root(cwd, options.paths)
-    outcome = lint(
+    found = discover(options.paths, root, cwd)
+    progress = _progress if sys.stderr.isatty() else None
+    judge = partial(
+        lint,
         root,
-        discover(options.paths, root, cwd),
+        found,
         changed=options.changed,
         use_cache=not options.no_cache,
         workers=options.workers,
-        progress=_progress if sys.stderr.isatty() else None,
+        progress=progress,
         stdin=sys.stdin.buffer.read(FILE_BYTES + 1) if sys.stdin and STDIN in options.paths else b"",
     )
+    outcome = judge()
+    made = None
+    if options.fix or options.diff:
+        made = _fixes(root, found, outcome, options, progress)
+        if made.after and not options.diff:
+            outcome = judge()
     if options.server:
         from trainyard.verify.command import with_server
 
@@ -174,9 +204,41 @@ def _lint(options: argparse.Namespace) -> int:
         line_of=outcome.line_of,
         noun="job" if all(unit.startswith("jobs/") for unit in outcome.units) else "target",
         note=outcome.note,
+        fixed=tuple(made.fixed) if made else (),
+        unfixed=tuple(made.refused) if made else (),
     )
+    if made and options.diff:
+        return _diff(made, report)
     _write(report, outputs, options.color)
     return report.exit_code
+
+
+def _fixes(
+    root: Path, found: "Discovery", outcome: "Outcome", options: argparse.Namespace, progress: "Progress | None"
+) -> "Made":
+    """Fix what can be fixed, in the files unless they are only to be shown. UsageError where one cannot be written."""
+    from trainyard.fixes import command
+
+    unsafe = options.fix == "unsafe"
+    made = command.fixes(root, found, outcome, unsafe=unsafe, workers=options.workers, progress=progress)
+    if not options.diff:
+        failed = command.write(root, made)
+        if failed:
+            raise UsageError("; ".join(f"{file} is not fixed: {why}" for file, why in failed.items()))
+    return made
+
+
+def _diff(made: "Made", report: "Report") -> int:
+    """Print what would be written. 1 where that is anything, else the code of the report."""
+    from trainyard.fixes.command import diff
+    from trainyard.report.summary import count, fixes_made
+
+    if made.after:
+        _print("\n".join(diff(made)))
+    for line in fixes_made(report, "would fix"):
+        _complain(line)
+    _complain(f"{count(len(made.fixed), 'finding')} would be fixed")
+    return EXIT_FINDINGS if made.after else report.exit_code
 
 
 def _outputs(formats: Sequence[str]) -> list[tuple[str, str]]:
@@ -262,6 +324,28 @@ def _rules(arguments: Sequence[str]) -> str:
     rules = all_rules().values()
     wide = max(len(rule.name) for rule in rules)
     return "\n".join(f"{rule.id}  {rule.severity.label:<7}  {rule.name:<{wide}}  {first_line(rule)}" for rule in rules)
+
+
+def _export_policy(arguments: Sequence[str]) -> str:
+    from trainyard.policy.files import files, stream
+    from trainyard.report.output import write_file
+
+    parser = _Parser(
+        prog="lint-jobs export-policy",
+        description="Print the rules that one object alone can decide as ValidatingAdmissionPolicies (docs/policy.md).",
+    )
+    parser.add_argument("--output", metavar="FOLDER", help="write a file a rule there, and a kustomization of them")
+    folder: str | None = parser.parse_args(arguments).output
+    if folder is None:
+        return stream()
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {folder}: {_os_words(error)}") from None
+    written = files()
+    for name, text in written.items():
+        write_file(Path(folder) / name, lambda out, text=text: out.write(text))  # type: ignore[misc]
+    return f"{folder}: {len(written) - 1} policies"
 
 
 def _complain(text: str) -> None:

@@ -14,7 +14,7 @@ from trainyard.fieldpath import Path as FieldPath
 from trainyard.finding import Position
 from trainyard.kustomization import has_kustomization, load_graph
 from trainyard.objects import Object
-from trainyard.origin import Origin
+from trainyard.origin import Origin, Trace
 from trainyard.render import Rendering, render
 from trainyard.sources import Sources
 from trainyard.unit import Unit
@@ -150,6 +150,10 @@ class _Late:
         """The place of a field; None where its file has changed since."""
         return None if self._origin is None else self._origin.position(rendered, path, at_key)
 
+    def trace(self, rendered: Object, path: FieldPath) -> Trace | None:
+        """The way to a field; None where its file has changed since."""
+        return None if self._origin is None else self._origin.trace(rendered, path)
+
 
 def _prepared(sources: Sources, target: Target) -> "Prepared":
     from trainyard.rendered import Prepared
@@ -182,6 +186,12 @@ class _Both:
         if rendered.index < self._first:
             return self._unit.position(rendered, path, at_key)
         return self._platform.position(replace(rendered, index=rendered.index - self._first), path, at_key)
+
+    def trace(self, rendered: Object, path: FieldPath) -> Trace | None:
+        """The way to a field in the one or the other."""
+        if rendered.index < self._first:
+            return self._unit.trace(rendered, path)
+        return self._platform.trace(replace(rendered, index=rendered.index - self._first), path)
 
 
 def _folder_of(unit: Unit) -> str | None:

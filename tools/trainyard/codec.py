@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
 from trainyard.suppress import Suppression
 
 
@@ -27,6 +27,7 @@ def decode(kept: Any) -> tuple[tuple[Finding, ...], tuple[Suppression, ...]]:
             related=tuple(_read_place(place) for place in item["related"]),
             help=item["help"],
             jobs=tuple(item["jobs"]),
+            fix=_read_fix(item["fix"]),
         )
         for item in kept["findings"]
     )
@@ -43,7 +44,19 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "related": [_place(place) for place in finding.related],
         "help": finding.help,
         "jobs": finding.jobs,
+        "fix": None if (fix := finding.fix) is None else [fix.says, fix.safe, fix.refused, *map(_edit, fix.edits)],
     }
+
+
+def _edit(edit: Edit) -> list[Any]:
+    return [edit.file, edit.line, edit.column, edit.end_line, edit.end_column, edit.text, edit.digest]
+
+
+def _read_fix(kept: list[Any] | None) -> Fix | None:
+    if kept is None:
+        return None
+    says, safe, refused, *edits = kept
+    return Fix(says, safe, tuple(Edit(*edit) for edit in edits), refused)
 
 
 def _place(place: Place) -> list[Any]:

@@ -42,6 +42,34 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A stretch of a source file and the text that takes its place. Lines and columns count from 1, in characters."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    """The first character that stays."""
+    text: str
+    digest: str
+    """sha256 of the file that the edit was made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """How a finding is put right in its source files."""
+
+    says: str
+    """One sentence."""
+    safe: bool
+    """False where the job would mean something else afterwards."""
+    edits: tuple[Edit, ...] = ()
+    refused: str = ""
+    """Why no text can be edited for it, and where to do it by hand; then there are no edits."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One cause, told once, with the jobs that it reaches."""
 
@@ -56,3 +84,5 @@ class Finding:
     """Folders (or manifest files) of the jobs that the cause reaches, sorted."""
     input_error: bool = False
     """True where the input could not be judged, which is exit code 2."""
+    fix: Fix | None = None
+    """None where the rule knows none."""

@@ -1,14 +1,18 @@
 """Whether a job folder is put together as a job must be, seen before it is rendered."""
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.finding import Finding, Fix, Place, Position, Severity
+from trainyard.fixes.mender import Mender
 from trainyard.kustomization import Kustomization
 from trainyard.listed import JOB_FILES, cluster_named, is_in_place
 from trainyard.nodes import Node
+from trainyard.remedy import add, put
 from trainyard.replay import Replay
 from trainyard.rules.registry import Rule, declare
+from trainyard.sources import Sources
 
 FACTS = ("TrainingJob", "Fabric", "Cluster")
 
@@ -55,6 +59,7 @@ MISNAMED = declare(
 
     Source: jobs/
     """,
+    fix="unsafe",
 )
 
 UNWIRED = declare(
@@ -79,6 +84,7 @@ UNWIRED = declare(
 
     Source: base/wiring/
     """,
+    fix="safe",
 )
 
 UNUSED = declare(
@@ -105,6 +111,7 @@ UNUSED = declare(
 
     Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/patches/
     """,
+    fix="safe",
 )
 
 TEAM = declare(
@@ -126,6 +133,7 @@ TEAM = declare(
 
     Source: jobs/
     """,
+    fix="safe",
 )
 
 OUT_OF_PLACE = declare(
@@ -153,6 +161,9 @@ OUT_OF_PLACE = declare(
     """,
 )
 
+_WIRING = "base/wiring"
+_TAKES_JOB_FILE = {"path": "job.yaml", "target": {"kind": "TrainingJob"}, "options": {"allowNameChange": True}}
+
 _MEANS = {
     "TrainingJob": "a base, such as ../../../base/torchrun",
     "Fabric": "a fabric, which the cluster's facts bring",
@@ -160,16 +171,18 @@ _MEANS = {
 }
 
 
-def assembly(job: str, kustomization: Kustomization, replayed: Replay) -> list[Finding]:
+def assembly(job: str, kustomization: Kustomization, replayed: Replay, sources: Sources) -> list[Finding]:
     """What a job folder lacks or has twice, and names that differ from its path. One finding for one cause."""
     resources = kustomization.root.value.get("resources")
     mark = resources and (resources.key_mark or resources.mark)
     top = mark or kustomization.root.mark or Position(kustomization.file, 0, 0)
-    found = [*_not_one(job, replayed, top), *_team_differs(job, kustomization, top)]
+    mend = Mender(kustomization.root, sources)
+    found = [*_not_one(job, replayed, top), *_team_differs(job, kustomization, top, mend)]
     if any(finding.rule == NOT_ONE.id for finding in found):
         return found
     found += _out_of_place(job, kustomization, replayed, top)
-    return [*found, *_unwired(job, replayed, top), *_unused(job, replayed, top), *_misnamed(job, replayed)]
+    found += [*_unwired(job, replayed, top, mend), *_unused(job, replayed, top, mend)]
+    return [*found, *_misnamed(job, replayed, sources)]
 
 
 def _not_one(job: str, replayed: Replay, resources: Position) -> Iterator[Finding]:
@@ -191,13 +204,16 @@ def _not_one(job: str, replayed: Replay, resources: Position) -> Iterator[Findin
         )
 
 
-def _unwired(job: str, replayed: Replay, resources: Position) -> Iterator[Finding]:
+def _unwired(job: str, replayed: Replay, resources: Position, mend: Mender) -> Iterator[Finding]:
     if any(wire.source is not None and wire.source.object.kind in FACTS for wire in replayed.wires):
         return
     if any(wire.problem for wire in replayed.wires):
         return
     message, help = "the wiring does not run, so job.yaml changes nothing", "add `transformers: [../../../base/wiring]`"
-    yield _finding(UNWIRED, job, message, Place("", "", resources), (), help)
+    there = mend.sources.is_folder(_WIRING)
+    wiring = posixpath.relpath(_WIRING, job)
+    fix = mend(add(mend.document.at("transformers"), wiring), help) if there else None
+    yield _finding(UNWIRED, job, message, Place("", "", resources), (), help, fix)
 
 
 def _out_of_place(job: str, kustomization: Kustomization, replayed: Replay, resources: Position) -> Iterator[Finding]:
@@ -221,21 +237,24 @@ def _out_of_place(job: str, kustomization: Kustomization, replayed: Replay, reso
     yield _finding(OUT_OF_PLACE, job, message, place, (), f"list the base first, {facts} second, then the rest")
 
 
-def _team_differs(job: str, kustomization: Kustomization, resources: Position) -> Iterator[Finding]:
+def _team_differs(job: str, kustomization: Kustomization, resources: Position, mend: Mender) -> Iterator[Finding]:
     parts = job.split("/")
     if len(parts) < 3 or parts[-3] != "jobs":
         return
     team, namespace = parts[-2], kustomization.text("namespace")
+    remedy = put(mend.document.at("namespace"), team).saying(f"write namespace: {team}")
     if namespace is None:
         message = f"the job has no namespace, but its folder belongs to {team}"
-        yield _finding(TEAM, job, message, Place("", "", resources), (), f"add namespace: {team} to kustomization.yaml")
+        help = f"add namespace: {team} to kustomization.yaml"
+        yield _finding(TEAM, job, message, Place("", "", resources), (), help, mend(remedy))
     elif namespace.value != team:
         message = f"the job is in namespace {namespace.value}, but its folder belongs to {team}"
         place = Place("", "", namespace.mark, f"expected {team}")
-        yield _finding(TEAM, job, message, place, (), f"write namespace: {team}, or move the folder to that team's")
+        help = f"write namespace: {team}, or move the folder to that team's"
+        yield _finding(TEAM, job, message, place, (), help, mend(remedy.unsafe()))
 
 
-def _unused(job: str, replayed: Replay, resources: Position) -> Iterator[Finding]:
+def _unused(job: str, replayed: Replay, resources: Position, mend: Mender) -> Iterator[Finding]:
     file = f"{job}/job.yaml"
     names = [node.at(("metadata", "name")) for node in replayed.facts if _kind(node) == "TrainingJob"]
     if any(name is not None and name.mark is not None and name.mark.file == file for name in names):
@@ -244,14 +263,22 @@ def _unused(job: str, replayed: Replay, resources: Position) -> Iterator[Finding
     if patch is None:
         message = "kustomization.yaml does not take job.yaml, so the job runs with the defaults of its base"
         help = "add `patches: [{path: job.yaml, target: {kind: TrainingJob}, options: {allowNameChange: true}}]`"
-        yield _finding(UNUSED, job, message, Place("", "", resources), (), help)
+        fix = mend(add(mend.document.at("patches"), _TAKES_JOB_FILE), help)
+        yield _finding(UNUSED, job, message, Place("", "", resources), (), help, fix)
     elif patch.matched:
         message = "job.yaml may not change the name, so the job keeps the default name of its base"
         place = Place("", "", patch.entry or resources)
-        yield _finding(UNUSED, job, message, place, (), "add `options: {allowNameChange: true}` to the patch")
+        help = "add `options: {allowNameChange: true}` to the patch"
+        listed = mend.document.data.get("patches")
+        paths = [each.get("path") if isinstance(each, dict) else "" for each in listed or ()]
+        fix = None
+        if "job.yaml" in paths:
+            spot = mend.document.at("patches", paths.index("job.yaml"), "options", "allowNameChange")
+            fix = mend(put(spot, True), help)
+        yield _finding(UNUSED, job, message, place, (), help, fix)
 
 
-def _misnamed(job: str, replayed: Replay) -> Iterator[Finding]:
+def _misnamed(job: str, replayed: Replay, sources: Sources) -> Iterator[Finding]:
     folder = job.rpartition("/")[2]
     for node in replayed.facts:
         name = node.at(("metadata", "name"))
@@ -261,7 +288,10 @@ def _misnamed(job: str, replayed: Replay) -> Iterator[Finding]:
             continue
         place = Place(f"TrainingJob/{name.value}", "metadata.name", name.mark, f"expected {folder}")
         help = f"write name: {folder}, or rename the folder to {name.value}"
-        yield _finding(MISNAMED, job, f"the job is called {name.value}, but its folder {folder}", place, (), help)
+        mend = Mender(node, sources)
+        remedy = put(mend.document.at("metadata", "name"), folder).saying(f"write name: {folder}").unsafe()
+        message = f"the job is called {name.value}, but its folder {folder}"
+        yield _finding(MISNAMED, job, message, place, (), help, mend(remedy))
 
 
 def _kind(node: Node) -> Any:
@@ -273,5 +303,13 @@ def _and(words: Sequence[str]) -> str:
     return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _finding(rule: Rule, job: str, message: str, place: Place, related: tuple[Place, ...], help: str) -> Finding:
-    return Finding(rule.id, rule.name, rule.severity, message, place, related, help, (job,))
+def _finding(
+    rule: Rule,
+    job: str,
+    message: str,
+    place: Place,
+    related: tuple[Place, ...],
+    help: str,
+    fix: Fix | None = None,
+) -> Finding:
+    return Finding(rule.id, rule.name, rule.severity, message, place, related, help, (job,), fix=fix)

@@ -8,11 +8,12 @@ from typing import Any
 
 from trainyard.errors import Fault
 from trainyard.fieldpath import Path, format_path
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.finding import Finding, Fix, Place, Position, Severity
 from trainyard.nodes import Node
 from trainyard.objects import Object
 from trainyard.rules.registry import declare
-from trainyard.violation import Violation, sentence, violations
+from trainyard.sources import Sources
+from trainyard.violation import Violation, remedy, sentence, violations
 
 INVALID = declare(
     "SCH003",
@@ -36,13 +37,15 @@ INVALID = declare(
 
     Source: schemas/trainyard.dev/
     """,
+    fix="safe",
 )
 
 
-def check_facts(node: Node, kind: str, home: File | None = None) -> Iterator[Finding]:
+def check_facts(node: Node, kind: str, home: File | None = None, sources: Sources | None = None) -> Iterator[Finding]:
     """Everything that the schema of `kind` (TrainingJob, Fabric or Cluster) refuses in a document, by field.
 
-    `home` holds schemas/; the default is the repository of this file. Fault where there is no schema for `kind`.
+    `home` holds schemas/; the default is the repository of this file. With `sources`, the files that the document was
+    read from, findings say how they are fixed. Fault where there is no schema for `kind`.
     """
     home = home or File(__file__).resolve().parents[2]
     validator, schema = _validator(home / "schemas" / "trainyard.dev" / f"{kind.lower()}_v1alpha1.json")
@@ -51,7 +54,16 @@ def check_facts(node: Node, kind: str, home: File | None = None) -> Iterator[Fin
     for violation in violations(validator, schema, document):
         place = Place(title, format_path(document, violation.path), _position(node, violation))
         message = sentence(violation, format_path(document, _author_path(violation.path)))
-        yield Finding(INVALID.id, INVALID.name, INVALID.severity, message, place, help=violation.help)
+        fix = None if sources is None else _fix(node, violation, sources)
+        yield Finding(INVALID.id, INVALID.name, INVALID.severity, message, place, help=violation.help, fix=fix)
+
+
+def _fix(node: Node, violation: Violation, sources: Sources) -> Fix | None:
+    from trainyard.fixes.mender import Mender
+
+    mend = Mender(node, sources)
+    found = remedy(violation, mend.document.at(*violation.path)) if isinstance(node.value, dict) else None
+    return None if found is None else mend(found, violation.help)
 
 
 @cache

@@ -7,6 +7,7 @@ from trainyard.fieldpath import Path
 from trainyard.finding import Position
 from trainyard.nodes import Node
 from trainyard.objects import Object
+from trainyard.origin import Trace
 from trainyard.sources import Sources
 from trainyard.unit import Unit
 
@@ -20,6 +21,21 @@ class ManifestOrigin:
     def position(self, rendered: Object, path: Path, at_key: bool = False) -> Position | None:
         """The place of a field, or of the nearest one above it that is there."""
         return place_in(self._nodes[rendered.index], path, at_key)
+
+    def trace(self, rendered: Object, path: Path) -> Trace | None:
+        """The way to a field; it is always known."""
+        return Trace(way_to(self._nodes[rendered.index], path))
+
+
+def way_to(root: Node, path: Path) -> tuple[Node, ...]:
+    """The nodes from a document down to a field, as far as they are there."""
+    nodes = [root]
+    for length in range(1, len(path) + 1):
+        below = nodes[-1].at(path[length - 1 : length])
+        if below is None:
+            break
+        nodes.append(below)
+    return tuple(nodes)
 
 
 def place_in(root: Node, path: Path, at_key: bool) -> Position | None:

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trainyard.finding import Finding
+from trainyard.finding import Finding, Fix
 
 
 def merged(findings: Sequence[Finding]) -> list[Finding]:
@@ -22,7 +22,8 @@ def merged(findings: Sequence[Finding]) -> list[Finding]:
         times[within] += 1
         first = by_cause.setdefault(cause, finding)
         if first is not finding:
-            by_cause[cause] = replace(first, jobs=tuple(sorted({*first.jobs, *finding.jobs})))
+            jobs = tuple(sorted({*first.jobs, *finding.jobs}))
+            by_cause[cause] = replace(first, jobs=jobs, fix=_agreed(first.fix, finding.fix))
     return list(by_cause.values())
 
 
@@ -32,6 +33,13 @@ def order(finding: Finding) -> tuple[Any, ...]:
     job = finding.jobs[0] if finding.jobs else ""
     where = (position.file, position.line, position.column) if position else (job, 0, 0)
     return (not finding.input_error, *where, finding.rule, finding.message, finding.place.path)
+
+
+def _agreed(one: Fix | None, other: Fix | None) -> Fix | None:
+    """One fix of what several jobs share; none where each would write something else there."""
+    if one is None or other is None or one.edits == other.edits:
+        return one and other
+    return replace(one, edits=(), refused="the jobs that share it need different values here: edit it by hand")
 
 
 def _cause(finding: Finding) -> Hashable:

@@ -9,6 +9,11 @@ from trainyard.rules import all_rules
 from trainyard.rules.examples import HEADINGS
 from trainyard.rules.registry import Rule
 
+_FIXES = {
+    "none": "none",
+    "safe": "safe (`tools/lint-jobs --fix`)",
+    "unsafe": "unsafe: it changes what the job means (`tools/lint-jobs --fix=unsafe`)",
+}
 _HEADING_LINES = tuple(f"{heading}:" for heading in HEADINGS)
 
 
@@ -19,12 +24,12 @@ def first_line(rule: Rule) -> str:
 
 def page(rule: Rule) -> str:
     """A rule's page as plain text."""
-    return f"{rule.id} {rule.name} ({rule.severity.label})\n\n{cleandoc(rule.page)}"
+    return f"{rule.id} {rule.name} ({rule.severity.label}; fix: {rule.fix})\n\n{cleandoc(rule.page)}"
 
 
 def markdown(rule: Rule) -> str:
     """A rule's page as Markdown, examples as YAML blocks."""
-    lines = [f"# {rule.id} {rule.name}", "", f"Severity: {rule.severity.label}", ""]
+    lines = [f"# {rule.id} {rule.name}", "", f"Severity: {rule.severity.label}", "", f"Fix: {_FIXES[rule.fix]}", ""]
     block: list[str] | None = None
     for line in [*cleandoc(rule.page).splitlines(), ""]:
         if line in _HEADING_LINES:
@@ -44,11 +49,17 @@ def markdown(rule: Rule) -> str:
 def catalogue(rules: Mapping[str, Rule]) -> str:
     """The list of all rules as Markdown."""
     rows = [
-        f"| [{rule.id}]({rule.id}.md) | {rule.name} | {rule.severity.label} | {first_line(rule)} |"
+        f"| [{rule.id}]({rule.id}.md) | {rule.name} | {rule.severity.label} | {rule.fix} | {first_line(rule)} |"
         for rule in rules.values()
     ]
+    fixing = sum(rule.fix != "none" for rule in rules.values())
     head = ["# Rules", "", "Written by `tools/update-docs` from the rules themselves.", ""]
-    return "\n".join([*head, "| id | name | severity | what it says |", "|---|---|---|---|", *rows]) + "\n"
+    head += [
+        f"Of {len(rules)} rules, {fixing} know how to put right what they find: `--fix` makes the fixes that are safe,",
+        "`--fix=unsafe` also those that change what a job means. A safe rule may have some of the others too.",
+        "",
+    ]
+    return "\n".join([*head, "| id | name | severity | fix | what it says |", "|---|---|---|---|---|", *rows]) + "\n"
 
 
 def documents() -> dict[str, str]:

@@ -230,10 +230,11 @@ class _Run:
         from trainyard import schema
 
         for rule, problem in found_by_rules(self.rules, unit):
-            result.add(rule, problem, origin)
+            result.add(rule, problem, origin, self.sources)
         for refused in schema.check([unit]):
             spot = Spot(refused.object, refused.path, at_key=refused.at_key)
-            result.add(self.rules[refused.rule_id], Problem(refused.message, spot, help=refused.help), origin)
+            problem = Problem(refused.message, spot, (), refused.help, refused.fix)
+            result.add(self.rules[refused.rule_id], problem, origin, self.sources)
 
     def _units(self, targets: Sequence[Target]) -> "Iterator[tuple[_Result, tuple[Unit, Origin] | None]]":
         folders = []
@@ -377,9 +378,14 @@ class _Result:
         """The target cannot be judged further."""
         self.findings.append(input_finding(error, self.target.name))
 
-    def add(self, rule: Rule, problem: Problem, origin: Origin) -> None:
+    def add(self, rule: Rule, problem: Problem, origin: Origin, sources: Sources) -> None:
         """A rule's problem becomes a finding, with the places where its values were written."""
-        self.findings.append(finding_of(rule, problem, origin, self.target.name))
+        finding = finding_of(rule, problem, origin, self.target.name)
+        if problem.fix is not None:
+            from trainyard.fixes.plan import plan
+
+            finding = replace(finding, fix=plan(problem.fix, problem.help, origin, sources))
+        self.findings.append(finding)
         if rule.id == SECRET:
             self.secrets.add(str(lookup(problem.spot.object.data, problem.spot.path)))
 

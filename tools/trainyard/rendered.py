@@ -1,6 +1,7 @@
 """A folder that kustomize renders, as a unit with the place of every value."""
 
 from trainyard.contract import after_rendering, broken_wires, images_without_effect, vanished
+from trainyard.deprecated import deprecated_fields
 from trainyard.discover import Target, TargetKind
 from trainyard.errors import InputError
 from trainyard.fieldpath import Path
@@ -8,9 +9,10 @@ from trainyard.finding import Finding, Position
 from trainyard.folder import FACTS, assembly
 from trainyard.jobfile import check_facts
 from trainyard.kustomization import Kustomization, load_graph
-from trainyard.manifests import place_in
+from trainyard.manifests import place_in, way_to
 from trainyard.nodes import Node
 from trainyard.objects import Object
+from trainyard.origin import Trace
 from trainyard.render import Rendering
 from trainyard.replay import PatchRecord, Replay, replay
 from trainyard.sources import Sources
@@ -28,6 +30,11 @@ class RenderedOrigin:
         """The place of a field, or of the nearest one above it that is there; None where it is not known."""
         fact = self._facts.get(rendered.index)
         return self._replayed.position(rendered, path, at_key) if fact is None else place_in(fact, path, at_key)
+
+    def trace(self, rendered: Object, path: Path) -> Trace | None:
+        """The way to a field; None where the replay of the kustomization came to something else than kustomize."""
+        fact = self._facts.get(rendered.index)
+        return self._replayed.trace(rendered, path) if fact is None else Trace(way_to(fact, path))
 
 
 class Prepared:
@@ -50,6 +57,7 @@ class Prepared:
     def _check(self) -> None:
         folder = self.target.name
         graph = load_graph(self.sources, folder)
+        self._kustomizations = graph.kustomizations
         self.kustomization = graph.kustomizations[graph.folder]
         is_job = self.target.kind is TargetKind.JOB
         if is_job:
@@ -58,7 +66,7 @@ class Prepared:
                 return
         self.replayed = replay(self.sources.root, folder, self.sources)
         if is_job:
-            self.findings += assembly(folder, self.kustomization, self.replayed)
+            self.findings += assembly(folder, self.kustomization, self.replayed, self.sources)
             if self.findings:
                 return
         for patch in self.replayed.patches:
@@ -71,7 +79,9 @@ class Prepared:
         documents = self.sources.documents(file)
         if len(documents) != 1:
             raise InputError(f"expected one TrainingJob, found {len(documents) or 'no'} documents", file)
-        return [self._of_this_job(finding) for finding in check_facts(documents[0], "TrainingJob")]
+        return [
+            self._of_this_job(finding) for finding in check_facts(documents[0], "TrainingJob", sources=self.sources)
+        ]
 
     def _facts(self) -> list[Finding]:
         assert self.replayed is not None
@@ -79,7 +89,7 @@ class Prepared:
             self._of_this_job(finding)
             for node in self.replayed.facts
             if (kind := node.at(("kind",))) is not None and kind.value in FACTS
-            for finding in check_facts(node, kind.value)
+            for finding in check_facts(node, kind.value, sources=self.sources)
         ]
 
     def _of_this_job(self, finding: Finding) -> Finding:
@@ -100,6 +110,7 @@ class Prepared:
             self.findings += after_rendering(self.target.name, self.replayed, objects)
             self.findings += images_without_effect(self.target.name, self.kustomization.items("images"), objects)
         self.findings += vanished(self.target.name, self.replayed)
+        self.findings += deprecated_fields(self.target.name, self._kustomizations, self.sources)
         return Unit(self.target.name, is_job, objects, facts), RenderedOrigin(self.replayed, nodes)
 
 

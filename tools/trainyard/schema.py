@@ -5,8 +5,8 @@ A test holds every verdict equal to kubeconform's, which reads the same schemas 
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path as File
 from typing import Any
@@ -15,9 +15,10 @@ from trainyard.errors import Fault
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import Remedy
 from trainyard.rules.registry import declare
 from trainyard.unit import Unit
-from trainyard.violation import field_name, nearest, not_finite, sentence, violations
+from trainyard.violation import field_name, nearest, not_finite, remedy, sentence, violations
 
 VIOLATION = declare(
     "SCH001",
@@ -39,6 +40,7 @@ VIOLATION = declare(
 
     Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level
     """,
+    fix="safe",
 )
 
 UNKNOWN_KIND = declare(
@@ -62,6 +64,66 @@ UNKNOWN_KIND = declare(
     """,
 )
 
+FOREIGN_KIND = declare(
+    "SCH007",
+    "kind-not-checked",
+    Severity.INFO,
+    """A kind of a project of which schemas/ holds nothing, so its fields are not checked.
+
+    The API server checks them when it is asked. To have them checked here, name the module that owns the kind in
+    schemas/sources.yaml and tools/go/schemas/go.mod, and run tools/update-schemas.
+
+    Bad:
+        apiVersion: leaderworkerset.x-k8s.io/v1
+        kind: LeaderWorkerSet
+    Good:
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+
+    Source: https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/
+    """,
+)
+
+OLDER_FIELD = declare(
+    "SCH008",
+    "field-of-older-release",
+    Severity.INFO,
+    """A field that an older release of its operator reads, and the release that schemas/ describes does not.
+
+    Which release runs on the cluster of a plain manifest is not known. In a job folder it is, and SCH001 refuses the
+    field there.
+
+    Bad:
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: ClusterTrainingRuntime
+        spec: {mlPolicy: {torch: {numProcPerNode: auto}}}
+    Good:
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: ClusterTrainingRuntime
+        spec: {mlPolicy: {torch: {}}}
+
+    Source: https://github.com/kubeflow/trainer/releases
+    """,
+)
+
+_OLDER_FIELDS: Mapping[str, tuple[Path, ...]] = {
+    "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime": (
+        ("spec", "mlPolicy", "torch", "elasticPolicy"),
+        ("spec", "mlPolicy", "torch", "numProcPerNode"),
+    ),
+    "trainer.kubeflow.org/v1alpha1/TrainingRuntime": (
+        ("spec", "mlPolicy", "torch", "elasticPolicy"),
+        ("spec", "mlPolicy", "torch", "numProcPerNode"),
+    ),
+    "trainer.kubeflow.org/v1alpha1/TrainJob": (
+        ("spec", "podSpecOverrides"),
+        ("spec", "podTemplateOverrides"),
+        ("spec", "trainer", "numProcPerNode"),
+    ),
+}
+"""Trainer 2.0 has podSpecOverrides, 2.1 podTemplateOverrides; up to 2.1 numProcPerNode may be a word, and up to 2.2 a
+runtime says it."""
+
 OWN_GROUP = "trainyard.dev"
 """Group of the facts. The wiring deletes them, and `jobfile` checks them where they were written."""
 
@@ -72,6 +134,9 @@ _PLACES = ("kubernetes/{group}/{kind}_{version}.json", "{group}/{kind}_{version}
 
 _NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 """What may become part of a file name."""
+
+_SAME_GROUP = 0.9
+"""How alike the names of two groups are that were meant to be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +152,7 @@ class SchemaProblem:
     help: str = ""
     at_key: bool = False
     """True where the field may not be there at all, whatever its value."""
+    fix: Remedy | None = None
 
 
 def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem]:
@@ -100,11 +166,18 @@ def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem
         for index, unit in enumerate(units)
         for rendered in unit.objects
         if rendered.group != OWN_GROUP and rendered.api_version != KUSTOMIZE
-        for problem in _problems(schemas, index, rendered)
+        for problem in _problems(schemas, index, rendered, unit.is_job)
     ]
 
 
-def _problems(schemas: File, unit_index: int, rendered: Object) -> Iterator[SchemaProblem]:
+def _dated(problem: SchemaProblem) -> SchemaProblem:
+    """The problem; of a field that an older release has, only as advice."""
+    older = _OLDER_FIELDS.get(f"{problem.object.api_version}/{problem.object.kind}", ())
+    known = problem.rule_id == VIOLATION.id and any(problem.path[: len(field)] == field for field in older)
+    return replace(problem, rule_id=OLDER_FIELD.id) if known else problem
+
+
+def _problems(schemas: File, unit_index: int, rendered: Object, is_job: bool) -> Iterator[SchemaProblem]:
     problem = _without_kind(unit_index, rendered)
     if problem is not None:
         yield problem
@@ -123,9 +196,11 @@ def _problems(schemas: File, unit_index: int, rendered: Object) -> Iterator[Sche
         return
     for violation in violations(validator, schema, data):
         message = sentence(violation, field_name(data, violation.path))
-        yield SchemaProblem(
-            unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key
+        fix = remedy(violation, rendered.at(*violation.path))
+        found = SchemaProblem(
+            unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix
         )
+        yield found if is_job else _dated(found)
 
 
 @cache
@@ -168,12 +243,25 @@ def _unknown_kind(schemas: File, unit_index: int, rendered: Object) -> SchemaPro
     for file in sorted(schemas.glob("**/*_v*.json")):
         known.setdefault(file.stem.rpartition("_")[0], []).append(file)
     key, advice = "kind", ""
+    if not _is_known_group(schemas, rendered.group):
+        known = {}
     if same := known.get(rendered.kind.lower()):
         key, advice = "apiVersion", f"known are {', '.join(_type_of(file)[0] for file in same)}"
     elif meant := nearest(rendered.kind, list(known)):
         file = next((file for file in known[meant] if file.parent.name == rendered.group), known[meant][0])
         advice = "did you mean {1} of {0}?".format(*_type_of(file))
-    return SchemaProblem(unit_index, UNKNOWN_KIND.id, rendered, (key,), message, advice)
+    rule = UNKNOWN_KIND if advice or _is_known_group(schemas, rendered.group) else FOREIGN_KIND
+    return SchemaProblem(unit_index, rule.id, rendered, (key,), message, advice)
+
+
+def _is_known_group(schemas: File, group: str) -> bool:
+    """Whether schemas/ holds kinds of a group, or of one whose name differs by a letter."""
+    if "." not in group or "/" in group:
+        return True
+    known = [folder.name for folder in (*schemas.iterdir(), *(schemas / "kubernetes").iterdir()) if folder.is_dir()]
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(group, known, n=1, cutoff=_SAME_GROUP))
 
 
 def _type_of(schema_file: File) -> tuple[str, str]:

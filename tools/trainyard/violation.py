@@ -8,6 +8,8 @@ from types import UnionType
 from typing import Any
 
 from trainyard.fieldpath import Path, format_path
+from trainyard.objects import Spot
+from trainyard.remedy import Remedy, put, rename
 
 _PATTERN_WORDS = {
     "[KMGTPE]i": "a quantity such as 500m, 8 or 16Gi",
@@ -22,6 +24,9 @@ _PATTERN_WORDS = {
     "^[^\\s]+$": "text without spaces",
 }
 """What patterns mean, by a part that no other meaning shares."""
+
+_SLIP = 0.85
+"""How like a word must be, from 0 to 1, to be certainly a slip of the pen for another."""
 
 _LISTED = 12
 """How many allowed values or fields are listed before a list stops helping."""
@@ -53,6 +58,10 @@ class Violation:
     """True where the field itself may not be there, whatever its value."""
     needed: str = ""
     """The field that is missing at `path`, or that a misspelt one at `path` was meant to be."""
+    instead: str | int | float | bool | None = None
+    """The value that was certainly meant, where one was."""
+    sure: bool = True
+    """False where what was meant is only like what is written."""
 
 
 def violations(validator: Any, schema: dict[str, Any], document: Any) -> list[Violation]:
@@ -70,6 +79,17 @@ def violations(validator: Any, schema: dict[str, Any], document: Any) -> list[Vi
 def sentence(violation: Violation, field: str) -> str:
     """The violation with the name of its field before it, where the message does not name one."""
     return violation.message if violation.at_key or not field else f"{field}: {violation.message}"
+
+
+def remedy(violation: Violation, spot: Spot) -> Remedy | None:
+    """What puts a violation at a field right, where that is known: its name, its value, or its quotes."""
+    if violation.at_key and violation.needed:
+        found = rename(spot, violation.needed).saying(f"rename it to {violation.needed}")
+    elif violation.instead is not None:
+        found = put(spot, violation.instead).saying(f"write {json.dumps(violation.instead)}")
+    else:
+        return None
+    return found if violation.sure else found.unsafe()
 
 
 def field_name(document: Any, path: Path) -> str:
@@ -134,8 +154,11 @@ def _explain(error: Any, schema: dict[str, Any]) -> Iterator[Violation]:
         name = error.kind.property
         yield Violation(path, f"missing required field {_quote(name)}", _help(own), needed=name)
     else:
-        advice = _quotes_help(own, error.instance) if keyword == "type" else ""
-        yield Violation(path, _words(error, own, error.instance), advice or _help(own))
+        advice, instead, sure = _quotes_help(own, error.instance) if keyword == "type" else ("", None, True)
+        if keyword == "enum" and isinstance(error.instance, str):
+            instead = nearest(error.instance, [o for o in own.get("enum", []) if isinstance(o, str)])
+            sure = instead is not None and _is_slip(error.instance, instead)
+        yield Violation(path, _words(error, own, error.instance), advice or _help(own), instead=instead, sure=sure)
 
 
 def _explain_choice(error: Any, schema: dict[str, Any], path: Path) -> Iterator[Violation]:
@@ -192,7 +215,8 @@ def _unknown_field(path: Path, name: str, known: Sequence[str]) -> Violation:
     message = f"unknown field {_quote(name)}"
     meant = nearest(name, known)
     if meant is not None:
-        return Violation(path, f"{message}: did you mean {_quote(meant)}?", at_key=True, needed=meant)
+        words = f"{message}: did you mean {_quote(meant)}?"
+        return Violation(path, words, at_key=True, needed=meant, sure=_is_slip(name, meant))
     advice = f"known here: {', '.join(sorted(known))}" if 0 < len(known) <= _LISTED else ""
     return Violation(path, message, advice, at_key=True)
 
@@ -230,21 +254,31 @@ def _type_words(types: Sequence[str]) -> str:
     return " or ".join(words) or "nothing"
 
 
-def _quotes_help(own: dict[str, Any], value: Any) -> str:
-    """The mistake that YAML makes easy: a number in quotes, or a string without."""
+def _is_slip(written: str, meant: str) -> bool:
+    """Whether one is so near to the other that it can have meant nothing else."""
+    from difflib import SequenceMatcher
+
+    one, other = (text.lower().replace("_", "").replace("-", "") for text in (written, meant))
+    return SequenceMatcher(None, one, other).ratio() >= _SLIP
+
+
+def _quotes_help(own: dict[str, Any], value: Any) -> tuple[str, str | int | float | bool | None, bool]:
+    """The mistake that YAML makes easy: a number in quotes, or a string without. Words, what was meant, certainty."""
     types = own.get("type", [])
     types = {types} if isinstance(types, str) else set(types)
     numbers = types & {"integer", "number"}
     if isinstance(value, bool | int | float):
-        return f"put it in quotes: {json.dumps(json.dumps(value))}" if "string" in types and not numbers else ""
+        if "string" not in types or numbers:
+            return "", None, True
+        return f"put it in quotes: {json.dumps(json.dumps(value))}", json.dumps(value), not isinstance(value, float)
     if not isinstance(value, str) or "string" in types:
-        return ""
+        return "", None, True
     try:
         meant = json.loads(value)
     except ValueError:
-        return ""
+        return "", None, True
     fits = "boolean" in types if isinstance(meant, bool) else numbers and isinstance(meant, _numbers(types))
-    return f"remove the quotes: {value.strip()}" if fits else ""
+    return (f"remove the quotes: {value.strip()}", meant, True) if fits else ("", None, True)
 
 
 def _numbers(types: set[str]) -> type | UnionType:

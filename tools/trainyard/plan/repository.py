@@ -43,7 +43,7 @@ def load(root: Path, path: str, cwd: Path, cluster: str | None) -> tuple[Job, Ru
     unit, origin = prepared.unit(rendering)
     facts = {kind: unit.fact(kind) for kind in ("TrainingJob", "Cluster", "Fabric")}
     if cluster is not None:
-        other = _facts_of(sources, cluster)
+        other = facts_of(sources, cluster)
         job = job_of(_data(facts["TrainingJob"]), other["Cluster"], other["Fabric"], environment(unit))
     else:
         training_job, own, fabric = (_data(fact) for fact in facts.values())
@@ -80,7 +80,8 @@ def quota(root: Path, cluster: str, team: str) -> int | None:
     return None
 
 
-def _facts_of(sources: Sources, cluster: str) -> dict[str, Mapping[str, Any]]:
+def facts_of(sources: Sources, cluster: str) -> dict[str, Mapping[str, Any]]:
+    """The Cluster and the Fabric of a cluster. UsageError, with the names there are, where it is none."""
     folder = f"clusters/{cluster}/facts"
     there = sorted(file.parent.parent.name for file in sources.root.glob("clusters/*/facts/kustomization.yaml"))
     if cluster not in there:

@@ -13,6 +13,7 @@ from trainyard.fieldpath import Path
 from trainyard.finding import Position
 from trainyard.nodes import Node, RawMark, load_embedded
 from trainyard.objects import Object
+from trainyard.origin import Trace
 from trainyard.replay.evaluate import Stage, evaluate
 from trainyard.replay.merge import leaves
 from trainyard.replay.patches import Patch, Patched
@@ -56,7 +57,7 @@ class Replay:
 
     def node(self, rendered: Object) -> Node | None:
         """The replayed object of the same apiVersion, kind, namespace and name, or None."""
-        return self._by_id.get(ObjectId(rendered.api_version, rendered.kind, rendered.namespace, rendered.name))
+        return self._by_id.get(_id(rendered))
 
     def position(self, rendered: Object, path: Path, at_key: bool = False) -> Position | None:
         """Where the field at `path` was written; for an absent one, the nearest field above it that is there.
@@ -89,6 +90,38 @@ class Replay:
         if node is None or not _same(node, data):
             return None
         return (node.key_mark or best) if at_key else best
+
+    def trace(self, rendered: Object, path: Path) -> Trace | None:
+        """The nodes from an object down to a field, as far as they are there, and whether the wiring filled it.
+
+        None where one of them differs from what was rendered, as in `position`.
+        """
+        node = self.node(rendered)
+        data: Any = rendered.data
+        if node is None or not _same(node, data):
+            return None
+        nodes = [node]
+        for step in path:
+            inner = load_embedded(node) if type(node.value) is str else node
+            below = None if inner is None else inner.child(step)
+            if below is None:
+                break
+            data = inner.plain() if inner is not None and inner is not node else data
+            data = data[step]
+            if not _same(below, data):
+                return None
+            node = below
+            nodes.append(node)
+        return Trace(tuple(nodes), self._wired.get((_id(rendered), path[: len(nodes) - 1])))
+
+    @cached_property
+    def _wired(self) -> dict[tuple[ObjectId, Path], Position | None]:
+        """Where the value of each field that the wiring filled was copied from."""
+        return {
+            (wire.target.object, wire.target.path): wire.source.mark if wire.source is not None else wire.replacement
+            for wire in self.wires
+            if wire.target is not None
+        }
 
     @cached_property
     def wires(self) -> tuple[Wire, ...]:
@@ -207,6 +240,10 @@ def _patch_record(patch: Patch, done: list[tuple[Resource, Patched]], final: dic
         tuple(losses),
         patch.failed,
     )
+
+
+def _id(rendered: Object) -> ObjectId:
+    return ObjectId(rendered.api_version, rendered.kind, rendered.namespace, rendered.name)
 
 
 def _object_id(resource: Resource) -> ObjectId:

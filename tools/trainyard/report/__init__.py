@@ -48,6 +48,10 @@ class Report:
     """What one unit is called; its plural takes an s."""
     note: str = ""
     """Why there is nothing to report on, where no unit had to be judged."""
+    fixed: tuple[Finding, ...] = ()
+    """What `--fix` put right, as it was found; it is not among the findings any more."""
+    unfixed: tuple[tuple[Finding, str], ...] = ()
+    """What `--fix` knew how to put right and did not, and why."""
 
     @property
     def exit_code(self) -> int:

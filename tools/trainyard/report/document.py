@@ -3,7 +3,7 @@
 import json
 from typing import Any, TextIO
 
-from trainyard.finding import Finding, Place, Severity
+from trainyard.finding import Finding, Fix, Place, Severity
 from trainyard.report import Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.summary import totals
@@ -23,6 +23,7 @@ def document(report: Report) -> dict[str, Any]:
     return {
         "version": VERSION,
         "findings": [_finding(finding) for finding in report.findings],
+        "fixed": [_fixed(finding) for finding in report.fixed],
         "summary": {
             "jobs": len(report.units),
             "jobs_with_findings": len(report.affected()),
@@ -51,7 +52,32 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "related": [{"message": whole(place.label), **_place(place)} for place in finding.related],
         "help": whole(finding.help),
         "input_error": finding.input_error,
+        "fix": None if finding.fix is None else _fix(finding.fix),
     }
+
+
+def _fixed(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": whole(finding.rule),
+        "message": whole(finding.message),
+        **_place(finding.place),
+        "fix": whole(finding.fix.says) if finding.fix is not None else "",
+    }
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    edits = [
+        {
+            "file": whole(edit.file),
+            "line": edit.line,
+            "column": edit.column,
+            "end_line": edit.end_line,
+            "end_column": edit.end_column,
+            "text": whole(edit.text),
+        }
+        for edit in fix.edits
+    ]
+    return {"description": whole(fix.says), "safe": fix.safe, "edits": edits, "refused": whole(fix.refused)}
 
 
 def _place(place: Place) -> dict[str, Any]:

@@ -50,6 +50,9 @@ def _command(finding: Finding) -> str:
         message.append(visible(": ".join(listed)))
     if finding.help:
         message += visible_lines(f"help: {finding.help}")
+    if finding.fix is not None and finding.fix.edits:
+        option = "--fix" if finding.fix.safe else "--fix=unsafe"
+        message += visible_lines(f"fixed by: tools/lint-jobs {option}")
     shown = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{_LEVELS[finding.severity]} {shown}::{_data(chr(10).join(message))}"
 

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from trainyard import __version__
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
 from trainyard.report import LineOf, Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.where import field_of, file_of, position_of, unknown_place
@@ -84,7 +84,36 @@ def _result(finding: Finding, index: Mapping[str, int], twins: Counter[str], lin
             {"id": number, **_location(place, finding.jobs, place.label)}
             for number, place in enumerate(finding.related, 1)
         ]
+    if finding.fix is not None and finding.fix.edits:
+        result["fixes"] = [_fix(finding.fix)]
     return result
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    files = dict.fromkeys(edit.file for edit in fix.edits)
+    words = whole(fix.says) if fix.safe else f"{whole(fix.says)} (changes what the job means)"
+    return {
+        "description": {"text": words},
+        "artifactChanges": [
+            {
+                "artifactLocation": {"uri": artifact_uri(file), "uriBaseId": _ROOT},
+                "replacements": [_replacement(edit) for edit in fix.edits if edit.file == file],
+            }
+            for file in files
+        ],
+    }
+
+
+def _replacement(edit: Edit) -> dict[str, Any]:
+    return {
+        "deletedRegion": {
+            "startLine": edit.line,
+            "startColumn": edit.column,
+            "endLine": edit.end_line,
+            "endColumn": edit.end_column,
+        },
+        "insertedContent": {"text": whole(edit.text)},
+    }
 
 
 def _message(finding: Finding) -> str:

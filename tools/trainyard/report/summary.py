@@ -1,7 +1,11 @@
 """One line that sums a run up."""
 
-from trainyard.finding import Severity
+from collections import Counter
+from collections.abc import Iterator
+
+from trainyard.finding import Finding, Severity
 from trainyard.report import Report
+from trainyard.report.escape import visible
 
 
 def count(number: int, noun: str) -> str:
@@ -38,4 +42,35 @@ def summary(report: Report) -> str:
         notes.append(f"{report.cached} unchanged since the last run")
     if report.suppressed:
         notes.append(f"{count(report.suppressed, 'finding')} suppressed")
+    if fixable := _fixable(report):
+        notes.append(fixable)
     return f"{text} ({', '.join(notes)})" if notes else text
+
+
+def fixes_made(report: Report, verb: str = "fixed") -> Iterator[str]:
+    """What was fixed where, and what was not and why, a line each."""
+    by_file: dict[str, Counter[str]] = {}
+    for finding in report.fixed:
+        by_file.setdefault(finding.fix.edits[0].file if finding.fix else "", Counter())[finding.rule] += 1
+    for file, rules in sorted(by_file.items()):
+        named = ", ".join(rule if times == 1 else f"{rule} x{times}" for rule, times in sorted(rules.items()))
+        yield f"{verb} {rules.total()} in {visible(file)} ({named})"
+    for finding, why in report.unfixed:
+        yield f"not fixed: {visible(finding.rule)} at {visible(_where(finding))}: {visible(why)}"
+
+
+def _where(finding: Finding) -> str:
+    at = finding.place.position
+    return finding.place.object if at is None else f"{at.file}:{at.line}:{at.column}"
+
+
+def _fixable(report: Report) -> str:
+    """`2 fixable with --fix, 1 with --fix=unsafe`; empty after fixing, and where nothing is."""
+    if report.fixed or report.unfixed:
+        return ""
+    fixes = [finding.fix for finding in report.findings if finding.fix is not None and finding.fix.edits]
+    safe = sum(fix.safe for fix in fixes)
+    words = [f"{safe} fixable with --fix"] if safe else []
+    if unsafe := len(fixes) - safe:
+        words.append(f"{unsafe} with --fix=unsafe" if safe else f"{unsafe} fixable with --fix=unsafe")
+    return ", ".join(words)

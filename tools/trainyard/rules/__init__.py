@@ -58,7 +58,18 @@ FAMILIES = (
 """Every module that declares rules; a module that is not listed is not run."""
 
 
-STAGES = ("contract", "edited", "folder", "jobfile", "pipeline", "schema", "suppress", "synced")
+STAGES = (
+    "contract",
+    "deprecated",
+    "edited",
+    "folder",
+    "jobfile",
+    "pipeline",
+    "rehearse.rules",
+    "schema",
+    "suppress",
+    "synced",
+)
 """Modules of the pipeline that raise findings themselves and declare the pages for them."""
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 from trainyard.finding import Severity
 from trainyard.objects import Spot
 from trainyard.quantity import quantity
+from trainyard.remedy import Remedy, put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import volumes
@@ -22,7 +23,7 @@ Amount = tuple[str, str, object, Spot]
 """What it is; whose it is, as text; the value; its field."""
 
 
-@rule("RES005", "amount-misread", Severity.ERROR, needs=Workload)
+@rule("RES005", "amount-misread", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def amount_misread(workload: Workload) -> Iterator[Problem]:
     """Memory or storage is given in a unit that Kubernetes does not know, or comes to less than a mebibyte.
@@ -34,6 +35,10 @@ def amount_misread(workload: Workload) -> Iterator[Problem]:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, resources: {
           requests: {memory: "900"}, limits: {memory: "900"}}}]}}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, resources: {
+          requests: {memory: 900GB}, limits: {memory: 900GB}}}]}}}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, resources: {
@@ -50,13 +55,21 @@ def amount_misread(workload: Workload) -> Iterator[Problem]:
             continue
         amount = quantity(value)
         if amount is None:
-            yield Problem(f"{what} {value} of {whose} is no quantity", spot.saying("refused"), help=_remedy(value))
+            yield Problem(
+                f"{what} {value} of {whose} is no quantity",
+                spot.saying("refused"),
+                (),
+                _remedy(value),
+                _with_unit(value, spot),
+            )
         elif 0 < amount < _MIB:
             size = "less than a byte" if amount < 1 else f"{int(amount)} bytes"
-            yield Problem(f"{what} {value} of {whose} is {size}", spot.saying(size), help=_remedy(value))
+            yield Problem(
+                f"{what} {value} of {whose} is {size}", spot.saying(size), (), _remedy(value), _with_unit(value, spot)
+            )
 
 
-@rule("RES006", "request-over-limit", Severity.ERROR, needs=Workload)
+@rule("RES006", "request-over-limit", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def request_over_limit(workload: Workload) -> Iterator[Problem]:
     """A container requests more CPU, memory or storage than its limit allows.
@@ -90,6 +103,7 @@ def request_over_limit(workload: Workload) -> Iterator[Problem]:
                     request.spot.saying("more than the limit"),
                     (limit.spot.saying("the limit"),),
                     f"request at most {limit.value}, or raise the limit",
+                    put(request.spot, limit.value).saying(f"request {limit.value}"),
                 )
 
 
@@ -161,6 +175,13 @@ def _amounts(workload: Workload) -> Iterator[Amount]:
 def _containers(workload: Workload) -> Iterator[Container]:
     for pod_set in workload.pod_sets:
         yield from (each for each in (*pod_set.init_containers, *pod_set.containers) if not each.by_controller)
+
+
+def _with_unit(value: str | int | float, spot: Spot) -> Remedy | None:
+    """The unit that was certainly meant: GB and Gb are read as nothing, m as a thousandth."""
+    match = _NUMBER.match(str(value))
+    unit = _MEANT.get(match["unit"].lower()) if match is not None else None
+    return put(spot, f"{match['number']}{unit}") if match is not None and unit else None
 
 
 def _remedy(value: str | int | float) -> str:

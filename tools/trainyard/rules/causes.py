@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from trainyard.fieldpath import Path
 from trainyard.objects import Spot
+from trainyard.remedy import all_of
 from trainyard.rules.registry import Problem
 
 
@@ -29,4 +30,5 @@ def _joined(problems: Iterable[Problem]) -> Iterator[Problem]:
         for spot in (*problem.related, *(spot for other in others[message] for spot in (other.spot, *other.related))):
             places.setdefault((spot.object.index, spot.path), spot)
         places.pop((problem.spot.object.index, problem.spot.path), None)
-        yield Problem(message, problem.spot, tuple(places.values()), problem.help)
+        fix = all_of([problem.fix, *(other.fix for other in others[message])])
+        yield Problem(message, problem.spot, tuple(places.values()), problem.help, fix)

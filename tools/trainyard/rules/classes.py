@@ -6,6 +6,7 @@ from typing import Any
 from trainyard.finding import Severity
 from trainyard.objects import Object
 from trainyard.quantity import quantity
+from trainyard.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import volumes
@@ -108,7 +109,7 @@ def class_cannot_share(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("STO008", "bound-before-scheduled", Severity.WARNING, needs=Workload)
+@rule("STO008", "bound-before-scheduled", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def bound_before_scheduled(workload: Workload) -> Iterator[Problem]:
     """A volume that belongs to one zone or node is made before anybody knows where the pods will run.
@@ -158,10 +159,11 @@ def bound_before_scheduled(workload: Workload) -> Iterator[Problem]:
                 found.at("volumeBindingMode", label="in a zone that nobody chose"),
                 (claim.at("spec", "storageClassName", label="a claim of this class"),),
                 "set volumeBindingMode: WaitForFirstConsumer",
+                put(found.at("volumeBindingMode"), "WaitForFirstConsumer").unsafe(),
             )
 
 
-@rule("STO009", "claim-never-binds", Severity.ERROR, needs=Workload)
+@rule("STO009", "claim-never-binds", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def claim_never_binds(workload: Workload) -> Iterator[Problem]:
     """A claim names a volume that does not fit it, or a class that makes no volumes.
@@ -175,6 +177,24 @@ def claim_never_binds(workload: Workload) -> Iterator[Problem]:
         kind: PersistentVolume
         metadata: {name: data}
         spec: {capacity: {storage: 1Ti}, accessModes: [ReadWriteMany], storageClassName: ""}
+        ---
+        apiVersion: v1
+        kind: PersistentVolumeClaim
+        metadata: {name: data}
+        spec: {accessModes: [ReadWriteMany], volumeName: data, storageClassName: "",
+          resources: {requests: {storage: 2Ti}}}
+        ---
+        apiVersion: batch/v1
+        kind: Job
+        metadata: {name: train}
+        spec: {template: {spec: {containers: [{name: trainer, image: trainer}],
+          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}}
+    Bad:
+        # whole
+        apiVersion: v1
+        kind: PersistentVolume
+        metadata: {name: data}
+        spec: {capacity: {storage: 2Ti}, accessModes: [ReadWriteMany], storageClassName: lustre}
         ---
         apiVersion: v1
         kind: PersistentVolumeClaim
@@ -255,6 +275,7 @@ def _unlike(claim: Object, spec: Mapping[Any, Any], volume: Object) -> Iterator[
             claim.at("spec", "storageClassName", label="never bound"),
             (volume.at("spec", "storageClassName", label="the volume's class"),),
             f'write storageClassName: "{offered}" in both',
+            put(claim.at("spec", "storageClassName"), offered).unsafe(),
         )
     lacking = [mode for mode in sequence(spec.get("accessModes")) if mode not in sequence(have.get("accessModes"))]
     if lacking:
@@ -276,7 +297,7 @@ def _unlike(claim: Object, spec: Mapping[Any, Any], volume: Object) -> Iterator[
         )
 
 
-@rule("STO010", "owner-changed-on-every-start", Severity.WARNING, needs=Workload)
+@rule("STO010", "owner-changed-on-every-start", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def owner_changed_on_every_start(workload: Workload) -> Iterator[Problem]:
     """Each start of a pod changes the owner of every file on a large volume.
@@ -310,6 +331,7 @@ def owner_changed_on_every_start(workload: Workload) -> Iterator[Problem]:
                     pod_set.template.below("spec", "securityContext", "fsGroup", label="walks the whole volume"),
                     (claim.at("spec", "resources", "requests", "storage", label="all of this"),),
                     "set fsGroupChangePolicy: OnRootMismatch beside fsGroup",
+                    put(pod_set.template.below("spec", "securityContext", "fsGroupChangePolicy"), "OnRootMismatch"),
                 )
                 break
 

@@ -7,6 +7,7 @@ from typing import Any
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import put
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 from trainyard.workload.model import EnvVar, PodSet, Workload
@@ -60,7 +61,7 @@ def default_name_survives(unit: Unit) -> Iterator[Problem]:
                 )
 
 
-@rule("CTR008", "cluster-differs", Severity.ERROR, needs=Unit)
+@rule("CTR008", "cluster-differs", Severity.ERROR, needs=Unit, fix="unsafe")
 def cluster_differs(unit: Unit) -> Iterator[Problem]:
     """job.yaml names another cluster than the one whose facts its kustomization.yaml takes.
 
@@ -97,6 +98,7 @@ def cluster_differs(unit: Unit) -> Iterator[Problem]:
             job.at("spec", "cluster", label="the job's word"),
             (cluster.at("metadata", "name", label="the facts it gets"),),
             f"name ../../../clusters/{named}/facts in kustomization.yaml, or write cluster: {cluster.name}",
+            put(job.at("spec", "cluster"), cluster.name).saying(f"write cluster: {cluster.name}").unsafe(),
         )
 
 

@@ -10,8 +10,11 @@ from trainyard.workload.model import Workload
 from trainyard.workload.trainjob import runtime, runtime_name
 
 _TRAINING = {
-    "kubeflow.org": ("JAXJob", "MPIJob", "PaddleJob", "XGBoostJob"),
-    "ray.io": ("RayService",),
+    "batch.volcano.sh": ("Job",),
+    "jobset.x-k8s.io": ("JobSet",),
+    "kubeflow.org": ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"),
+    "ray.io": ("RayCluster", "RayJob", "RayService"),
+    "trainer.kubeflow.org": ("TrainJob",),
 }
 
 
@@ -23,8 +26,8 @@ def kind_without_rules(rendered: Object) -> Iterator[Problem]:
 
     Bad:
         # whole
-        apiVersion: kubeflow.org/v1
-        kind: XGBoostJob
+        apiVersion: kubeflow.org/v1beta2
+        kind: PyTorchJob
         metadata: {name: train}
     Good:
         # whole

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from trainyard.fieldpath import lookup
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import meets_others, starts
@@ -63,7 +64,7 @@ def gang_nobody_reads(workload: Workload) -> Iterator[Problem]:
                     )
 
 
-@rule("GNG002", "gang-size", Severity.ERROR, needs=Workload)
+@rule("GNG002", "gang-size", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def gang_size(workload: Workload) -> Iterator[Problem]:
     """A pod group's size is not the number of pods of its job.
@@ -108,6 +109,7 @@ def gang_size(workload: Workload) -> Iterator[Problem]:
                 where,
                 related=tuple(pod_set.count.spot for pod_set in workload.pod_sets),
                 help=f"set it to {pods}",
+                fix=put(where, pods),
             )
 
 

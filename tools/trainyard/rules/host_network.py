@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
+from trainyard.remedy import put
 from trainyard.rules.meetings import meetings
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -15,7 +16,7 @@ _NODE_DNS = (None, "ClusterFirst")
 """Policies that mean the node's DNS on the node's network."""
 
 
-@rule("PLC006", "host-network-without-cluster-dns", Severity.ERROR, needs=Workload)
+@rule("PLC006", "host-network-without-cluster-dns", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def host_network_without_cluster_dns(workload: Workload) -> Iterator[Problem]:
     """Pods look names up in the node's DNS, and meet under a name that only the cluster's DNS knows.
@@ -46,6 +47,10 @@ def host_network_without_cluster_dns(workload: Workload) -> Iterator[Problem]:
             pod_set.template.below("spec", "dnsPolicy", label="asks the node's DNS"),
             (name.spot.saying("dialled by name"),),
             f"set dnsPolicy: {'ClusterFirstWithHostNet' if pod_set.host_network else 'ClusterFirst'}",
+            put(
+                pod_set.template.below("spec", "dnsPolicy"),
+                "ClusterFirstWithHostNet" if pod_set.host_network else "ClusterFirst",
+            ),
         )
 
 
@@ -62,7 +67,7 @@ def _dialled_by_name(workload: Workload, pod_set: PodSet) -> Setting | None:
     return None if told is None or workload.pods == 1 else Setting(told, workload.object.at("metadata", "name"))
 
 
-@rule("PLC007", "node-port-taken-twice", Severity.ERROR, needs=Workload)
+@rule("PLC007", "node-port-taken-twice", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def node_port_taken_twice(workload: Workload) -> Iterator[Problem]:
     """Two containers of a pod share a port of the node, or a pod on the node's network asks for another port there.
@@ -96,6 +101,7 @@ def node_port_taken_twice(workload: Workload) -> Iterator[Problem]:
                         spot.below("hostPort", label="refused"),
                         (pod_set.template.below("spec", "hostNetwork"),),
                         "leave hostPort out, or make it the same",
+                        put(spot.below("hostPort"), number),
                     )
                 key = (number, text(port.get("protocol")) or "TCP")
                 if isinstance(number, int) and seen.setdefault(key, spot).path[:-2] != spot.path[:-2]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.quantity import quantity
+from trainyard.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import volumes
@@ -14,7 +15,7 @@ from trainyard.workload.plain import text
 _RESOURCE = re.compile(r"hugepages-(?P<size>\S+)\Z")
 
 
-@rule("RES003", "hugepages-refused", Severity.ERROR, needs=Workload)
+@rule("RES003", "hugepages-refused", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def hugepages_refused(workload: Workload) -> Iterator[Problem]:
     """Huge pages are asked for in an amount or a way that Kubernetes refuses, or that is less than one page.
@@ -25,6 +26,10 @@ def hugepages_refused(workload: Workload) -> Iterator[Problem]:
     Bad:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, resources: {limits: {hugepages-2Mi: "256"}}}]}}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, resources: {
+          requests: {hugepages-2Mi: 128Mi}, limits: {hugepages-2Mi: 256Mi}}}]}}}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, resources: {limits: {hugepages-2Mi: 256Mi}}}]}}}
@@ -54,12 +59,14 @@ def _refused(container: Container, name: str, size: str) -> Iterator[Problem]:
             asked.spot.saying("bytes, as no unit is written" if _is_bare(asked) else f"not whole pages of {size}"),
             () if request is None or request is asked or request.implied else (request.spot,),
             f"write {asked.value}Mi" if _is_bare(asked) else f"ask for a multiple of {size}",
+            put(asked.spot, f"{asked.value}Mi").unsafe() if _is_bare(asked) else None,
         )
     elif limit is None:
         yield Problem(
             f"container {container.name} requests {name} {asked.value} but has no limit for it",
             asked.spot.saying("huge pages need a limit"),
             help="write the same amount under limits",
+            fix=put(container.spot.below("resources", "limits", name), asked.value),
         )
     elif request is not None and quantity(request.value) != amount:
         yield Problem(
@@ -67,6 +74,7 @@ def _refused(container: Container, name: str, size: str) -> Iterator[Problem]:
             request.spot.saying("must equal the limit"),
             (limit.spot.saying("the limit"),),
             "write the same amount under requests and limits",
+            put(request.spot, limit.value),
         )
     elif not {"cpu", "memory"}.intersection(container.requests):
         yield Problem(

@@ -1,10 +1,12 @@
 """What the pods of a job folder may not ask of their node, and what they ask for in vain."""
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
+from trainyard.remedy import Remedy, put
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import volumes
 from trainyard.workload.model import Container, PodSet, Workload
@@ -23,7 +25,8 @@ def takes_over_the_node(workload: Workload) -> Iterator[Problem]:
 
     Bad:
         kind: Job
-        spec: {template: {spec: {containers: [{name: trainer, securityContext: {privileged: true}}]}}}
+        spec: {template: {spec: {containers: [
+          {name: trainer, securityContext: {privileged: true, allowPrivilegeEscalation: true}}]}}}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, securityContext: {capabilities: {add: [IPC_LOCK]}}}]}}}
@@ -41,7 +44,7 @@ def takes_over_the_node(workload: Workload) -> Iterator[Problem]:
             yield Problem(f"the pods ask for {what}, which hands them the node", spot, help=help)
 
 
-@rule("STO006", "mount-without-volume", Severity.ERROR, needs=Workload)
+@rule("STO006", "mount-without-volume", Severity.ERROR, needs=Workload, fix="unsafe")
 def mount_without_volume(workload: Workload) -> Iterator[Problem]:
     """A container mounts a volume that its pod does not have.
 
@@ -70,7 +73,13 @@ def mount_without_volume(workload: Workload) -> Iterator[Problem]:
                         f"container {container.name} mounts volume {name}, but the pod has {_listed(known)}",
                         container.spot.below("volumeMounts", index, "name"),
                         help="add the volume, or correct the name",
+                        fix=_correct_name(container.spot.below("volumeMounts", index, "name"), name, known),
                     )
+
+
+def _correct_name(spot: Spot, name: str, known: set[str]) -> Remedy | None:
+    near = get_close_matches(name, sorted(known), 1, 0.7)
+    return put(spot, near[0]).saying(f"write {near[0]}").unsafe() if near else None
 
 
 def _rights(pod_set: PodSet) -> Iterator[tuple[Spot, str]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import Remedy, put, remove
 from trainyard.rules.jobspecs import JobSpec, job_specs
 from trainyard.rules.parts import either, integer, items, part, word
 from trainyard.rules.places import value_at
@@ -17,7 +18,7 @@ Refusal = tuple[Spot, str, str]
 """The field, what is wrong about it, and what to do."""
 
 
-@rule("JOB001", "job-restart-policy", Severity.ERROR, needs=Object)
+@rule("JOB001", "job-restart-policy", Severity.ERROR, needs=Object, fix="safe")
 def job_restart_policy(item: Object) -> Iterator[Problem]:
     """A Job does not say how its pods restart, or says what no Job may.
 
@@ -46,17 +47,18 @@ def job_restart_policy(item: Object) -> Iterator[Problem]:
             continue
         if policy not in _POLICIES:
             said = f"restartPolicy is {policy}" if policy else "restartPolicy is not set, and Always by default"
-            yield Problem(f"{said}: a Job takes Never or OnFailure", spot, help="write Never")
+            yield Problem(f"{said}: a Job takes Never or OnFailure", spot, help="write Never", fix=put(spot, "Never"))
         elif looks and policy != "Never":
             yield Problem(
                 f"restartPolicy is {policy}, and podFailurePolicy takes Never alone",
                 spot,
                 (job.spot.below("podFailurePolicy").saying("looks at failed pods"),),
                 "write Never, or leave podFailurePolicy out",
+                put(spot, "Never").saying("write Never").unsafe(),
             )
 
 
-@rule("JOB002", "pod-failure-policy-refused", Severity.ERROR, needs=Object)
+@rule("JOB002", "pod-failure-policy-refused", Severity.ERROR, needs=Object, fix="safe")
 def pod_failure_policy_refused(item: Object) -> Iterator[Problem]:
     """A podFailurePolicy breaks the rules of the API server, which refuses the Job.
 
@@ -86,13 +88,14 @@ def pod_failure_policy_refused(item: Object) -> Iterator[Problem]:
                     f"podReplacementPolicy is {word(replacement)}, but with a podFailurePolicy it must be Failed",
                     replacement,
                     help="leave it out",
+                    fix=remove(replacement),
                 )
         for spot, _ in items(job.spot.below("podFailurePolicy", "rules")):
             for where, said, help in _failure_rule(job, spot):
-                yield Problem(said, where, help=help)
+                yield Problem(said, where, help=help, fix=_codes_in_order(where))
 
 
-@rule("JOB003", "index-needed", Severity.ERROR, needs=Object)
+@rule("JOB003", "index-needed", Severity.ERROR, needs=Object, fix="safe")
 def index_needed(item: Object) -> Iterator[Problem]:
     """A Job counts or names its indices, and has none.
 
@@ -119,7 +122,7 @@ def index_needed(item: Object) -> Iterator[Problem]:
         if fields and not job.indexed:
             first, *others = (job.spot.below(name) for name in fields)
             said = f"{' and '.join(fields)} need{'s' * (len(fields) == 1)} completionMode Indexed"
-            yield Problem(said, first, tuple(others), "set completionMode: Indexed")
+            yield Problem(said, first, tuple(others), "set completionMode: Indexed", _indexed(job))
         written = word(job.spot.below("completionMode")) == "Indexed"
         if written and not job.in_runtime and value_at(job.spot.below("completions")) is None:
             spot = job.spot.below("completionMode")
@@ -164,6 +167,19 @@ def success_policy_refused(item: Object) -> Iterator[Problem]:
                 yield Problem(
                     f"{asked} indices cannot succeed: the Job has {pods} completions", where, help="ask for less"
                 )
+
+
+def _indexed(job: JobSpec) -> Remedy | None:
+    """Indices give the pods other names, but without them the API server refuses the Job."""
+    return put(job.spot.below("completionMode"), "Indexed") if integer(job.spot.below("completions")) else None
+
+
+def _codes_in_order(spot: Spot) -> Remedy | None:
+    """The same exit codes, sorted and each once, where that is what is wrong."""
+    codes = value_at(spot) if spot.path[-1:] == ("values",) else None
+    if not isinstance(codes, list) or not codes or not all(type(code) is int for code in codes) or 0 in codes:
+        return None
+    return put(spot, sorted(set(codes))) if codes != sorted(set(codes)) else None
 
 
 def _failure_rule(job: JobSpec, spot: Spot) -> Iterator[Refusal]:

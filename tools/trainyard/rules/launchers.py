@@ -12,6 +12,7 @@ from trainyard.rules.starts import Start, nodes, starts
 from trainyard.workload.hostfiles import ListedHost, listed_hosts
 from trainyard.workload.model import Container, Launch, Workload
 from trainyard.workload.plain import entries, text
+from trainyard.workload.services import Means, resolve
 
 _OVER_SSH = ("deepspeed", "mpirun", "horovodrun")
 _NO_SSH = ("nossh", "slurm", "standard")
@@ -155,6 +156,8 @@ def _others(workload: Workload, start: Start) -> tuple[str, Spot] | None:
         return None
     hosts = listed_hosts(workload, start.pod_set, start.container)
     names = {host.host for host in hosts}
+    if names and all(resolve(workload, name).means is Means.ELSEWHERE for name in names):
+        return None
     if len(names) > 1 and not names & set(_LOCAL):
         return f"{len(names)} hosts", hosts[0].spot
     size = nodes(launch)

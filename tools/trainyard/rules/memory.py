@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 from trainyard.finding import Severity
 from trainyard.quantity import quantity
+from trainyard.remedy import put
 from trainyard.rules.counts import number
 from trainyard.rules.once import once
 from trainyard.rules.places import value_at
@@ -16,7 +17,7 @@ _SHARED_MEMORY = PurePosixPath("/dev/shm")
 _DEFAULT_SIZE = 64 * 2**20
 
 
-@rule("MEM001", "shared-memory-default", Severity.ERROR, needs=Workload)
+@rule("MEM001", "shared-memory-default", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def shared_memory_default(workload: Workload) -> Iterator[Problem]:
     """A container with several GPUs has no memory volume on /dev/shm.
@@ -35,6 +36,9 @@ def shared_memory_default(workload: Workload) -> Iterator[Problem]:
                 volumeMounts:
                 - name: shm
                   $patch: delete
+    Bad:
+        kind: Job
+        spec: {template: {spec: {volumes: [{name: shm, emptyDir: {medium: null}}]}}}
 
     Good:
 
@@ -83,7 +87,9 @@ def shared_memory_default(workload: Workload) -> Iterator[Problem]:
                 spot = mount.volume.spot.below("emptyDir", "sizeLimit", label="NCCL and a few loader workers fill it")
             else:
                 continue
-            yield Problem(message, spot, help="mount an emptyDir with medium Memory and a sizeLimit on /dev/shm")
+            on_disk = mount is not None and not mount.volume.in_memory
+            fix = put(spot.below("medium"), "Memory").unsafe() if on_disk else None
+            yield Problem(message, spot, (), "mount an emptyDir with medium Memory and a sizeLimit on /dev/shm", fix)
 
 
 def _is_as_small_as_the_default(volume: Volume) -> bool:

@@ -1,8 +1,11 @@
 """What Prometheus is told to scrape, and whether it finds it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from trainyard.finding import Severity
+from trainyard.objects import Object, Spot
+from trainyard.remedy import Remedy, put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.scrape_targets import (
@@ -27,7 +30,7 @@ _SELECTORS = {
 }
 
 
-@rule("MON001", "port-is-a-number", Severity.ERROR, needs=Unit)
+@rule("MON001", "port-is-a-number", Severity.ERROR, needs=Unit, fix="safe")
 @once
 def port_is_a_number(unit: Unit) -> Iterator[Problem]:
     """A ServiceMonitor or PodMonitor gives the number of a port where its name belongs.
@@ -41,6 +44,17 @@ def port_is_a_number(unit: Unit) -> Iterator[Problem]:
         kind: PodMonitor
         metadata: {name: training}
         spec: {selector: {matchLabels: {app: train}}, podMetricsEndpoints: [{port: "9090"}]}
+    Bad:
+        # whole
+        apiVersion: v1
+        kind: Service
+        metadata: {name: training, labels: {app: train}}
+        spec: {selector: {app: train}, ports: [{name: metrics, port: 9090}]}
+        ---
+        apiVersion: monitoring.coreos.com/v1
+        kind: ServiceMonitor
+        metadata: {name: training}
+        spec: {selector: {matchLabels: {app: train}}, endpoints: [{port: "9090"}]}
     Good:
         # whole
         apiVersion: monitoring.coreos.com/v1
@@ -65,7 +79,20 @@ def port_is_a_number(unit: Unit) -> Iterator[Problem]:
                     f"{monitor.kind} {monitor.name} looks for a port called {port!r}",
                     spot.below("port", label="the name of a port belongs here"),
                     help=f"write the port's name, or {field}: {port}",
+                    fix=_port_called(unit, monitor, spot, int(port)),
                 )
+
+
+def _port_called(unit: Unit, monitor: Object, spot: Spot, number: int) -> Remedy | None:
+    """The name of the port of this number, of what the monitor selects."""
+    selector = mapping(monitor.data.get("spec")).get("selector")
+    selected = [each for each in targets(unit, monitor.kind) if selects(selector, each.labels) is True]
+    names = {name for each in selected for name, port in each.ports.items() if _number(port) == number}
+    return put(spot.below("port"), names.pop()) if len(names) == 1 else None
+
+
+def _number(port: Mapping[Any, Any]) -> object:
+    return port.get("port", port.get("containerPort"))
 
 
 @rule("MON002", "monitor-finds-nothing", Severity.ERROR, needs=Unit)
@@ -142,7 +169,7 @@ def monitor_finds_nothing(unit: Unit) -> Iterator[Problem]:
             )
 
 
-@rule("MON003", "port-unknown", Severity.ERROR, needs=Unit)
+@rule("MON003", "port-unknown", Severity.ERROR, needs=Unit, fix="safe")
 @once
 def port_unknown(unit: Unit) -> Iterator[Problem]:
     """A ServiceMonitor or PodMonitor names a port that what it selects does not have.
@@ -200,10 +227,11 @@ def port_unknown(unit: Unit) -> Iterator[Problem]:
                 spot.below("port", label="no such port"),
                 tuple(each.ports_spot.saying("its ports") for each in selected),
                 f"write {known[0]}" if known else f"call a port {port}",
+                put(spot.below("port"), known[0]) if len(known) == 1 else None,
             )
 
 
-@rule("MON004", "timeout-over-interval", Severity.ERROR, needs=Unit)
+@rule("MON004", "timeout-over-interval", Severity.ERROR, needs=Unit, fix="safe")
 @once
 def timeout_over_interval(unit: Unit) -> Iterator[Problem]:
     """A scrape may take longer than the time until the next one.
@@ -240,10 +268,11 @@ def timeout_over_interval(unit: Unit) -> Iterator[Problem]:
                     spot.below("scrapeTimeout", label="refused"),
                     (spot.below("interval", label="the time between two"),),
                     f"write at most {endpoint['interval']}",
+                    put(spot.below("scrapeTimeout"), endpoint["interval"]),
                 )
 
 
-@rule("MON005", "not-picked-up", Severity.ERROR, needs=Unit)
+@rule("MON005", "not-picked-up", Severity.ERROR, needs=Unit, fix="safe")
 @once
 def not_picked_up(unit: Unit) -> Iterator[Problem]:
     """A monitor or an alert lacks the labels by which Prometheus picks them up.
@@ -263,6 +292,17 @@ def not_picked_up(unit: Unit) -> Iterator[Problem]:
         kind: PodMonitor
         metadata: {name: training, namespace: monitoring}
         spec: {selector: {}, podMetricsEndpoints: [{port: metrics}]}
+    Bad:
+        # whole
+        apiVersion: monitoring.coreos.com/v1
+        kind: PodMonitor
+        metadata: {name: training, labels: {release: stack}}
+        spec: {selector: {}, podMetricsEndpoints: [{port: metrics}]}
+        ---
+        apiVersion: monitoring.coreos.com/v1
+        kind: ServiceMonitor
+        metadata: {name: serving}
+        spec: {selector: {}, endpoints: [{port: metrics}]}
     Good:
         # whole
         apiVersion: monitoring.coreos.com/v1
@@ -312,4 +352,5 @@ def not_picked_up(unit: Unit) -> Iterator[Problem]:
                     each.at("metadata", "labels", "release", label="picked up") for each in watched if each is not item
                 ),
                 f"add the label release: {release}",
+                put(item.at("metadata", "labels", "release"), release),
             )

@@ -1,7 +1,8 @@
 """The objects that pods name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from trainyard.objects import Object, Spot
 from trainyard.rules.places import value_at
@@ -33,6 +34,9 @@ def named(workload: Workload) -> Iterator[Named]:
         for found in _named_by(pod_set):
             if found.name and value_at(found.spot) == found.name:
                 yield found
+    if workload.object.kind == "TrainJob" and not workload.pod_sets:
+        trainer = workload.object.at("spec", "trainer")
+        yield from _named_in(mapping(value_at(trainer)), trainer)
 
 
 def there(workload: Workload, found: Named) -> Object | None:
@@ -48,16 +52,19 @@ def elsewhere(workload: Workload, found: Named) -> Object | None:
     return next((item for item in same if item.namespace), None)
 
 
+def _named_in(container: Mapping[Any, Any], spot: Spot) -> Iterator[Named]:
+    for found in references(container, spot):
+        at_key = found.spot.path[-1:] == ("key",)
+        parent = Spot(found.spot.object, found.spot.path[:-1])
+        name_spot = parent.below("name") if at_key else found.spot
+        yield Named(found.kind, found.name, name_spot, found.key or None, parent.below("key"), found.optional)
+
+
 def _named_by(pod_set: PodSet) -> Iterator[Named]:
     spec = pod_set.template.below("spec")
     for container in (*pod_set.init_containers, *pod_set.containers):
-        if container.by_controller:
-            continue
-        for found in references(container.data, container.spot):
-            at_key = found.spot.path[-1:] == ("key",)
-            parent = Spot(found.spot.object, found.spot.path[:-1])
-            name_spot = parent.below("name") if at_key else found.spot
-            yield Named(found.kind, found.name, name_spot, found.key or None, parent.below("key"), found.optional)
+        if not container.by_controller:
+            yield from _named_in(container.data, container.spot)
     for volume in volumes(pod_set):
         yield from _of_source(volume.source, volume.data, volume.spot)
         if volume.source == "projected":

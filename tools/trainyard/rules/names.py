@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put
 from trainyard.rules.jobspecs import job_specs
 from trainyard.rules.once import once
 from trainyard.rules.parts import items, pairs, word
@@ -83,7 +84,7 @@ def name_too_long(workload: Workload) -> Iterator[Problem]:
     )
 
 
-@rule("NAM002", "name-refused", Severity.ERROR, needs=Object)
+@rule("NAM002", "name-refused", Severity.ERROR, needs=Object, fix="unsafe")
 def name_refused(item: Object) -> Iterator[Problem]:
     """An object has a name that the API server or its controller does not take.
 
@@ -125,10 +126,11 @@ def name_refused(item: Object) -> Iterator[Problem]:
             f"{name} is no name of a {item.kind}: those are {rule_of}",
             item.at("metadata", "name", label="is refused"),
             help=f"call it {better}" if pattern.match(better) else "give it another name",
+            fix=put(item.at("metadata", "name"), better).unsafe() if pattern.match(better) else None,
         )
 
 
-@rule("NAM003", "name-in-pod-refused", Severity.ERROR, needs=Workload)
+@rule("NAM003", "name-in-pod-refused", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
     """A container, a volume or a port of a pod has a name that the API server refuses, or two have the same.
@@ -140,6 +142,9 @@ def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
     Bad:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, ports: [{name: pytorch-rendezvous, containerPort: 1}]}]}}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {volumes: [{name: Scratch_Disk, emptyDir: {sizeLimit: 1Gi}}]}}}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, ports: [{name: rendezvous, containerPort: 1}]}]}}}
@@ -153,7 +158,12 @@ def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
         for spot, _ in items(workload.object.at("spec", field)):
             name = word(spot.below("name"))
             if name and not _LABEL.match(name):
-                yield Problem(f"{name} is no name of a {what}", spot.below("name"), help=f"call it {_mended(name)}")
+                yield Problem(
+                    f"{name} is no name of a {what}",
+                    spot.below("name"),
+                    help=f"call it {_mended(name)}",
+                    fix=put(spot.below("name"), _mended(name)).unsafe(),
+                )
     for pod_set in workload.pod_sets:
         pod = pod_set.template.below("spec")
         for kind in ("containers", "initContainers", "volumes"):
@@ -166,7 +176,8 @@ def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
                     yield Problem(f"two {what}s are called {name}", spot.below("name"), help=help)
                 elif name and (not _LABEL.match(name) or len(name) > LONGEST):
                     help = f"call it {_mended(name)}"
-                    yield Problem(f"{name} is no name of a {what}", spot.below("name"), help=help)
+                    fix = put(spot.below("name"), _mended(name)).unsafe()
+                    yield Problem(f"{name} is no name of a {what}", spot.below("name"), help=help, fix=fix)
                 seen.add(name)
                 for port, _ in items(spot.below("ports")):
                     own = word(port.below("name"))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
+from trainyard.remedy import add, put, remove
 from trainyard.rules.known_nodes import labelled_places, shown, tainted_places, untolerated
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -13,7 +14,7 @@ from trainyard.workload.selectors import pod_labels, selects
 _SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 
 
-@rule("PLC001", "taint-not-tolerated", Severity.ERROR, needs=Workload)
+@rule("PLC001", "taint-not-tolerated", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def taint_not_tolerated(workload: Workload) -> Iterator[Problem]:
     """Pods with GPUs do not tolerate a taint that all known GPU nodes have.
@@ -53,10 +54,14 @@ def taint_not_tolerated(workload: Workload) -> Iterator[Problem]:
             pod_set.template.below("spec", "tolerations", label="no toleration for it"),
             (spot.saying("the taint"),),
             f"add a toleration with key {taint.get('key')}, operator Exists and effect {taint.get('effect')}",
+            add(
+                pod_set.template.below("spec", "tolerations"),
+                {"key": taint.get("key"), "operator": "Exists", "effect": taint.get("effect")},
+            ),
         )
 
 
-@rule("PLC002", "no-such-node", Severity.ERROR, needs=Workload)
+@rule("PLC002", "no-such-node", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def no_such_node(workload: Workload) -> Iterator[Problem]:
     """The nodeSelector asks for a label value that no known node has.
@@ -97,6 +102,9 @@ def no_such_node(workload: Workload) -> Iterator[Problem]:
                 pod_set.template.below("spec", "nodeSelector", key, label="no node has this"),
                 tuple(spot.below(key, label="what they have") for _, spot in nodes),
                 f"write {known[0]}",
+                put(pod_set.template.below("spec", "nodeSelector", key), known[0]).unsafe()
+                if len(set(known)) == 1
+                else None,
             )
 
 
@@ -183,7 +191,7 @@ def affinity_to_nobody(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("PLC005", "system-priority", Severity.WARNING, needs=Workload)
+@rule("PLC005", "system-priority", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def system_priority(workload: Workload) -> Iterator[Problem]:
     """A training job runs with the priority of the cluster's own components.
@@ -208,4 +216,5 @@ def system_priority(workload: Workload) -> Iterator[Problem]:
                 f"the pods have priority class {pod_set.spec['priorityClassName']}",
                 pod_set.template.below("spec", "priorityClassName", label="for the cluster's own components"),
                 help="use a priority class for training",
+                fix=remove(pod_set.template.below("spec", "priorityClassName")).saying("remove it").unsafe(),
             )

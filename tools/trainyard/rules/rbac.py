@@ -5,6 +5,7 @@ from typing import Any
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.command import basename
@@ -107,7 +108,7 @@ def token_switched_off(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("RBA003", "binding-of-nobody", Severity.ERROR, needs=Workload)
+@rule("RBA003", "binding-of-nobody", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def binding_of_nobody(workload: Workload) -> Iterator[Problem]:
     """A binding means the job's ServiceAccount and names one of another namespace, or leaves the namespace out.
@@ -152,6 +153,7 @@ def binding_of_nobody(workload: Workload) -> Iterator[Problem]:
                     f"but the job's is in {own}",
                     binding.at("subjects", index, "namespace", label=f"expected {own}"),
                     help=f"write namespace: {own}",
+                    fix=put(binding.at("subjects", index, "namespace"), own),
                 )
 
 

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put
 from trainyard.rules.meetings import meetings
 from trainyard.rules.named import Named, elsewhere, named, there
 from trainyard.rules.once import once
@@ -77,7 +78,7 @@ def generated_name_not_carried(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("REF002", "prefix-not-carried", Severity.ERROR, needs=Workload)
+@rule("REF002", "prefix-not-carried", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def prefix_not_carried(workload: Workload) -> Iterator[Problem]:
     """A prefix or suffix was put before the names of objects, and not before the name that a pod uses.
@@ -130,6 +131,7 @@ def prefix_not_carried(workload: Workload) -> Iterator[Problem]:
                     found.spot.saying(f"without {affix}"),
                     (item.at("metadata", "name", label="what is made"),),
                     f"write {item.name}, or tell kustomize of this field with a nameReference",
+                    put(found.spot, item.name).saying(f"write {item.name}").unsafe(),
                 )
     for meeting in meetings(workload):
         renamed = _renamed_host(workload, str(meeting.host.value))
@@ -199,7 +201,7 @@ def object_of_another_namespace(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("REF004", "key-not-in-object", Severity.ERROR, needs=Workload)
+@rule("REF004", "key-not-in-object", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def key_not_in_object(workload: Workload) -> Iterator[Problem]:
     """A pod reads a key of a ConfigMap or Secret that is there and has no such key.
@@ -234,6 +236,7 @@ def key_not_in_object(workload: Workload) -> Iterator[Problem]:
             found.key_spot.saying("no such key"),
             (source.at("data", label=f"it has {', '.join(sorted(keys)[:6])}"),),
             f"did you mean {near[0]}?" if near else f"add {found.key} to {found.kind} {found.name}",
+            put(found.key_spot, near[0]).saying(f"write {near[0]}") if near else None,
         )
 
 

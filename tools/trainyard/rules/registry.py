@@ -21,10 +21,11 @@ A rule that cannot know stays silent.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import Remedy
 from trainyard.unit import Unit
 from trainyard.workload.model import Workload
 
@@ -37,7 +38,13 @@ class Problem:
     spot: Spot
     related: tuple[Spot, ...] = ()
     help: str = ""
+    fix: Remedy | None = None
+    """What would put it right, where that is certain or can be worked out."""
 
+
+Kind = Literal["none", "safe", "unsafe"]
+"""Whether a rule knows how to put right what it finds, and at best how: safe fixes are made by `--fix`, those that
+change what the job means by `--fix=unsafe` alone."""
 
 Needs = type[Workload] | type[Object] | type[Unit]
 Check = Callable[[Any], Iterable[Problem]]
@@ -54,6 +61,7 @@ class Rule:
     """Workload: called for each training job. Object: for each rendered object. Unit: once for all of them."""
     check: Check
     page: str
+    fix: Kind = "none"
     declared: bool = False
     """True where another stage of the pipeline raises the findings, and `check` finds nothing."""
 
@@ -62,7 +70,7 @@ F = TypeVar("F", bound=Check)
 _RULES: dict[str, Rule] = {}
 
 
-def rule(id: str, name: str, severity: Severity, *, needs: Needs) -> Callable[[F], F]:
+def rule(id: str, name: str, severity: Severity, *, needs: Needs, fix: Kind = "none") -> Callable[[F], F]:
     """Register a check. The id is a family of three letters and three digits; ids are never used again."""
 
     def register(check: F) -> F:
@@ -70,7 +78,7 @@ def rule(id: str, name: str, severity: Severity, *, needs: Needs) -> Callable[[F
             raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
         if not check.__doc__:
             raise ValueError(f"rule {id} has no page")
-        _RULES[id] = Rule(id, name, severity, needs, check, check.__doc__)
+        _RULES[id] = Rule(id, name, severity, needs, check, check.__doc__, fix)
         return check
 
     return register
@@ -81,7 +89,7 @@ def registered() -> dict[str, Rule]:
     return dict(sorted(_RULES.items()))
 
 
-def declare(id: str, name: str, severity: Severity, page: str) -> Rule:
+def declare(id: str, name: str, severity: Severity, page: str, *, fix: Kind = "none") -> Rule:
     """Register the page of findings that another stage raises, so that `explain` and SARIF know them."""
 
     def nothing(_: Unit) -> Iterable[Problem]:
@@ -89,5 +97,5 @@ def declare(id: str, name: str, severity: Severity, page: str) -> Rule:
 
     if id in _RULES:
         raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
-    _RULES[id] = Rule(id, name, severity, Unit, nothing, page, declared=True)
+    _RULES[id] = Rule(id, name, severity, Unit, nothing, page, fix, declared=True)
     return _RULES[id]

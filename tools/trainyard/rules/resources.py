@@ -5,14 +5,16 @@ from collections.abc import Iterator
 from trainyard.fieldpath import lookup
 from trainyard.finding import Severity
 from trainyard.quantity import quantity
+from trainyard.remedy import put
 from trainyard.rules.counts import gpu_limit, number
 from trainyard.rules.memory import memory_mounts, without_bound
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, PodSet, Workload
+from trainyard.workload.templates import SERVING
 
 
-@rule("GPU001", "gpu-request-differs", Severity.ERROR, needs=Workload)
+@rule("GPU001", "gpu-request-differs", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def gpu_request_differs(workload: Workload) -> Iterator[Problem]:
     """A GPU or another device is requested in another number than its limit, or not in a whole number.
@@ -83,11 +85,13 @@ def _device_counts(container: Container) -> Iterator[Problem]:
                 continue
             if limit is None:
                 message = f"container {container.name} requests {name} {request.value} but has no limit for it"
-                yield Problem(message, request.spot.saying("a device needs a limit"), help=remedy)
+                same = put(container.spot.below("resources", "limits", name), request.value)
+                yield Problem(message, request.spot.saying("a device needs a limit"), help=remedy, fix=same)
             elif quantity(request.value) != quantity(limit.value):
                 message = f"container {container.name} requests {name} {request.value}, but its limit is {limit.value}"
                 related = (limit.spot.saying("the limit"),)
-                yield Problem(message, request.spot.saying("must equal the limit"), related, remedy)
+                same = put(request.spot, limit.value)
+                yield Problem(message, request.spot.saying("must equal the limit"), related, remedy, same)
 
 
 @rule("GPU002", "node-has-fewer-gpus", Severity.ERROR, needs=Workload)
@@ -223,7 +227,7 @@ def resources_missing(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("RES002", "not-guaranteed", Severity.WARNING, needs=Workload)
+@rule("RES002", "not-guaranteed", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def not_guaranteed(workload: Workload) -> Iterator[Problem]:
     """A container with GPUs requests less memory than its limit.
@@ -280,6 +284,7 @@ def not_guaranteed(workload: Workload) -> Iterator[Problem]:
                 request.spot.saying("what the node sets aside"),
                 (limit.spot.saying("what the container may use"),),
                 f"request {limit.value} too, so that a crowded node kills another pod first",
+                put(request.spot, limit.value).unsafe(),
             )
 
 
@@ -296,5 +301,6 @@ def _gpus_at_once(pod_set: PodSet) -> int:
 
 
 def _gpu_containers(workload: Workload) -> Iterator[Container]:
-    for pod_set in workload.pod_sets:
+    """Those of pods that train: what serves, or is tried by hand, may share its node with others."""
+    for pod_set in workload.pod_sets if workload.object.kind not in (*SERVING, "Pod") else ():
         yield from (container for container in pod_set.containers if container.gpus)

@@ -8,6 +8,7 @@ from trainyard.catalogue import variable
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
@@ -29,6 +30,7 @@ _HINT = re.compile(r"hf_|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox|sk-|AIza|nvap
 """What every shape above holds; one search instead of ten for nearly every text."""
 _NAME = re.compile(r"(API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|PASSWORD|PASSWD|TOKEN|CREDENTIALS?)\Z", re.IGNORECASE)
 _OPAQUE = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}\Z")
+_VARIABLE = re.compile(r"\$[A-Za-z_]\w*\Z")
 _REFERENCES = ("$(", "${", "{{", "<")
 _NO_API_KINDS = ("Job", "JobSet", "PyTorchJob", "TFJob", "MPIJob", "TrainJob")
 
@@ -97,7 +99,7 @@ def image_not_by_digest(workload: Workload) -> Iterator[Problem]:
         yield from _tagged_images(workload)
 
 
-@rule("SEC003", "token-mounted", Severity.WARNING, needs=Workload)
+@rule("SEC003", "token-mounted", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def token_mounted(workload: Workload) -> Iterator[Problem]:
     """Pods that never call the Kubernetes API carry a token for it.
@@ -121,7 +123,7 @@ def token_mounted(workload: Workload) -> Iterator[Problem]:
     Source: https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
     """
     accounts = workload.of_kind("ServiceAccount")
-    if workload.object.kind not in _NO_API_KINDS or not (workload.in_job_folder or accounts):
+    if workload.object.kind not in _NO_API_KINDS or _enters_pods(workload) or not (workload.in_job_folder or accounts):
         return
     for pod_set in workload.pod_sets:
         name = pod_set.spec.get("serviceAccountName") or "default"
@@ -135,6 +137,7 @@ def token_mounted(workload: Workload) -> Iterator[Problem]:
                 pod_set.template.below("spec", "automountServiceAccountToken"),
                 related=tuple(account.at("automountServiceAccountToken") for account in own),
                 help="set automountServiceAccountToken: false on the pod",
+                fix=put(pod_set.template.below("spec", "automountServiceAccountToken"), False),
             )
 
 
@@ -241,7 +244,12 @@ def _texts(tree: Any, path: Path = (), name: str = "") -> Iterator[tuple[Path, s
 
 
 def _is_reference(text: str) -> bool:
-    return any(mark in text for mark in _REFERENCES)
+    return bool(_VARIABLE.match(text)) or any(mark in text for mark in _REFERENCES)
+
+
+def _enters_pods(workload: Workload) -> bool:
+    """True of the training operator's MPIJob, whose launcher starts its ranks by kubectl exec."""
+    return (workload.object.api_version, workload.object.kind) == ("kubeflow.org/v1", "MPIJob")
 
 
 def _mounts_token(pod_set: PodSet) -> bool:

@@ -1,16 +1,20 @@
 """Ports of Services against those of the pods behind them."""
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from trainyard.finding import Severity
+from trainyard.objects import Spot
+from trainyard.remedy import Remedy, put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.remedies import held
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import entries, mapping, text
 from trainyard.workload.services import headless, selects_pods
 
 
-@rule("NET005", "target-port-unknown", Severity.ERROR, needs=Workload)
+@rule("NET005", "target-port-unknown", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def target_port_unknown(workload: Workload) -> Iterator[Problem]:
     """A Service sends to a port by a name that no container of its pods gives a port.
@@ -22,6 +26,14 @@ def target_port_unknown(workload: Workload) -> Iterator[Problem]:
         metadata: {name: dashboard, namespace: research}
         apiVersion: v1
         spec: {clusterIP: null, ports: [{name: http, port: 80, targetPort: dashboard}]}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, ports: [{name: metrics, containerPort: 9090}]}]}}}
+        ---
+        kind: Service
+        metadata: {name: metrics, namespace: research}
+        apiVersion: v1
+        spec: {clusterIP: null, ports: [{name: http, port: 80, targetPort: metric}]}
     Good:
         kind: Service
         metadata: {name: dashboard, namespace: research}
@@ -53,7 +65,14 @@ def target_port_unknown(workload: Workload) -> Iterator[Problem]:
                 service.at("spec", "ports", index, "targetPort", label="no such port"),
                 tuple(pod_set.template.below("spec", "containers", label="the pods") for pod_set in behind),
                 "give the container's port this name, or write its number",
+                _only(service.at("spec", "ports", index, "targetPort"), names),
             )
+
+
+def _only(spot: Spot, names: set[str]) -> Remedy | None:
+    """The port that was meant, or the one that there is."""
+    near = get_close_matches(str(held(spot)), names, 1) or (list(names) if len(names) == 1 else [])
+    return put(spot, near[0]).saying(f"write {near[0]}").unsafe() if near else None
 
 
 def _port_names(pod_set: PodSet) -> Iterator[str]:

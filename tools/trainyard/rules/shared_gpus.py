@@ -1,5 +1,6 @@
 """GPUs that a device plugin hands out several times, against training pods that want them whole."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,9 +8,10 @@ import yaml
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
-from trainyard.rules.counts import gpu_limit
+from trainyard.rules.counts import gpu_limit, number
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.starts import ranks_per_pod, starts
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import entries, mapping, strings, text
 
@@ -79,3 +81,43 @@ def _loaded(document: str) -> Any:
         return mapping(yaml.load(document, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except yaml.YAMLError:
         return {}
+
+
+@rule("GPU004", "visible-devices-too-few", Severity.ERROR, needs=Workload)
+@once
+def visible_devices_too_few(workload: Workload) -> Iterator[Problem]:
+    """CUDA_VISIBLE_DEVICES shows the ranks of a pod fewer GPUs than there are ranks.
+
+    Kubernetes gives a container its own GPUs, counted from 0. A list that was written for another machine hides some
+    of them, and the ranks past its end stop with "invalid device ordinal".
+
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [
+          {name: trainer, env: [{name: CUDA_VISIBLE_DEVICES, value: "0,1,2,3"}]}]}}}
+    Good:
+        kind: Job
+        spec: {template: {spec: {containers: [
+          {name: trainer, env: [{name: CUDA_VISIBLE_DEVICES, value: "0,1,2,3,4,5,6,7"}]}]}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, env: [
+          {name: CUDA_VISIBLE_DEVICES, value: "0,1,2,3"}, {name: PET_NPROC_PER_NODE, value: "4"}]}]}}}
+
+    Source: https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars
+    """
+    for start in starts(workload):
+        ranks, shown = ranks_per_pod(start.launch), start.container.env.get("CUDA_VISIBLE_DEVICES")
+        if ranks is None or shown is None or not shown.value or not _DEVICES.match(shown.value):
+            continue
+        devices = len(shown.value.split(","))
+        if ranks.value > devices:
+            yield Problem(
+                f"CUDA_VISIBLE_DEVICES shows {number(devices, 'GPU')} to {number(ranks.value, 'rank')} of a pod",
+                shown.spot.saying("hides the others"),
+                (ranks.spot.saying("ranks of one pod"),),
+                "leave it out: a container sees its own GPUs and no others",
+            )
+
+
+_DEVICES = re.compile(r"[0-9]+(,[0-9]+)*\Z")

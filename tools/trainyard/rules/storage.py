@@ -371,9 +371,8 @@ def output_beside_mount(workload: Workload) -> Iterator[Problem]:
     Source: https://kubernetes.io/docs/concepts/storage/volumes/
     """
     for pod_set in workload.pod_sets:
-        every = list(mounts(pod_set))
         for container in pod_set.containers:
-            mounted = [mount for mount in every if mount.container.name == container.name]
+            mounted = list(_where_it_runs(workload, pod_set, container))
             writable = [mount for mount in mounted if mount.volume.claim and not mount.read_only]
             output = output_directory(container)
             if output is None or not writable or _on_a_volume(PurePosixPath(output.value), mounted):
@@ -384,6 +383,14 @@ def output_beside_mount(workload: Workload) -> Iterator[Problem]:
                 tuple(mount.spot.below("mountPath", label=f"claim {mount.volume.claim} is here") for mount in writable),
                 f"write below {' or '.join(str(mount.path) for mount in writable)}",
             )
+
+
+def _where_it_runs(workload: Workload, pod_set: PodSet, container: Container) -> Iterator[Mount]:
+    """The mounts that a container's program sees. mpirun starts it in the workers."""
+    over = container.launch is not None and container.launch.launcher == "mpirun" and pod_set.role == "launcher"
+    for each in workload.pod_sets:
+        main = each.main() if over and each.role == "worker" else container if each is pod_set and not over else None
+        yield from (mount for mount in mounts(each) if main is not None and mount.container.name == main.name)
 
 
 def output_directory(container: Container) -> Setting | None:

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.storage import output_directory
@@ -112,7 +113,7 @@ def checkpoints_without_rename(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("STO013", "bucket-without-its-sidecar", Severity.ERROR, needs=Workload)
+@rule("STO013", "bucket-without-its-sidecar", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def bucket_without_its_sidecar(workload: Workload) -> Iterator[Problem]:
     """Pods mount a bucket through Cloud Storage FUSE and do not ask for the sidecar that serves it.
@@ -144,6 +145,7 @@ def bucket_without_its_sidecar(workload: Workload) -> Iterator[Problem]:
                     pod_set.template.below("metadata", "annotations", _FUSE_ANNOTATION, label="not there"),
                     (volume.spot.saying("needs the sidecar"),),
                     f'add the annotation {_FUSE_ANNOTATION}: "true" to the pod template',
+                    put(pod_set.template.below("metadata", "annotations", _FUSE_ANNOTATION), "true"),
                 )
 
 

@@ -1,7 +1,7 @@
 """What the controllers will really run: one Workload for each training job, whatever its kind."""
 
 from trainyard.unit import Unit
-from trainyard.workload.adapters import adapter
+from trainyard.workload.adapters import PLAIN, adapter
 from trainyard.workload.model import Workload
 
 
@@ -17,10 +17,13 @@ def workloads(unit: Unit) -> list[Workload]:
         if kind is None:
             continue
         objects = (*beside, *kind.made(item, beside))
+        pod_sets = kind.pod_sets(item, objects)
+        if not pod_sets and item.kind in PLAIN:
+            continue
         found.append(
             Workload(
                 object=item,
-                pod_sets=kind.pod_sets(item, objects),
+                pod_sets=pod_sets,
                 objects=objects,
                 platform=unit.platform,
                 training_job=unit.fact("TrainingJob") if unit.is_job else None,

@@ -4,7 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainyard.objects import Object
-from trainyard.workload import indexed_job, jobset, mpijob, pytorchjob, ray, replicas, tfjob, trainjob, volcano
+from trainyard.workload import (
+    indexed_job,
+    jobset,
+    kubeflow_v1,
+    mpijob,
+    pytorchjob,
+    ray,
+    replicas,
+    templates,
+    tfjob,
+    trainjob,
+    volcano,
+)
 from trainyard.workload.made import MadeObject
 from trainyard.workload.made_names import MadeName
 from trainyard.workload.made_services import MadeService
@@ -30,7 +42,19 @@ class Adapter:
     """Other objects that the controller makes and that pods name, given everything that is known beside it."""
 
 
+_RAY = frozenset({"v1", "v1alpha1"})
+_OF_TEMPLATES = {
+    ("", "Pod"): "v1",
+    ("apps", "DaemonSet"): "v1",
+    ("apps", "Deployment"): "v1",
+    ("apps", "ReplicaSet"): "v1",
+    ("apps", "StatefulSet"): "v1",
+    ("batch", "CronJob"): "v1",
+}
+_OPERATED = Adapter(frozenset({"v1"}), kubeflow_v1.pod_sets, replicas.a_service_a_pod, replicas.names)
 ADAPTERS: Mapping[tuple[str, str], Adapter] = {
+    **{kind: Adapter(frozenset({version}), templates.pods) for kind, version in _OF_TEMPLATES.items()},
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): Adapter(frozenset({"v1"}), templates.groups),
     ("batch.volcano.sh", "Job"): Adapter(
         frozenset({"v1alpha1"}), volcano.pod_sets, volcano.services, volcano.names, volcano.made
     ),
@@ -45,17 +69,26 @@ ADAPTERS: Mapping[tuple[str, str], Adapter] = {
     ("kubeflow.org", "MPIJob"): Adapter(
         frozenset({"v2beta1"}), mpijob.pod_sets, mpijob.services, replicas.names, mpijob.made
     ),
-    ("ray.io", "RayCluster"): Adapter(frozenset({"v1"}), ray.cluster_pods, ray.cluster_services, ray.cluster_names),
-    ("ray.io", "RayJob"): Adapter(frozenset({"v1"}), ray.job_pods, ray.job_services, ray.job_names),
+    ("kubeflow.org", "JAXJob"): _OPERATED,
+    ("kubeflow.org", "PaddleJob"): _OPERATED,
+    ("kubeflow.org", "XGBoostJob"): _OPERATED,
+    ("ray.io", "RayCluster"): Adapter(_RAY, ray.cluster_pods, ray.cluster_services, ray.cluster_names),
+    ("ray.io", "RayJob"): Adapter(_RAY, ray.job_pods, ray.job_services, ray.job_names),
+    ("ray.io", "RayService"): Adapter(_RAY, ray.service_pods, ray.service_services),
     ("trainer.kubeflow.org", "TrainJob"): Adapter(
         frozenset({"v1alpha1"}), trainjob.pod_sets, trainjob.services, trainjob.names, trainjob.made
     ),
 }
+_V1_MPI_JOB = Adapter(frozenset({"v1"}), kubeflow_v1.pod_sets, names=replicas.names, made=kubeflow_v1.made)
+"""That of the training operator, whose kind has the name and group of mpi-operator's."""
+PLAIN = frozenset((*(kind for _, kind in _OF_TEMPLATES), "LeaderWorkerSet"))
+"""Kinds that count as a job only where their pods train."""
 
 
 def adapter(item: Object) -> Adapter | None:
     """The adapter for an object, or None where it is no training job of a known kind and version."""
-    found = ADAPTERS.get((item.group, item.kind))
+    found = _V1_MPI_JOB if (item.api_version, item.kind) == ("kubeflow.org/v1", "MPIJob") else None
+    found = found or ADAPTERS.get((item.group, item.kind))
     if found is None or item.api_version.rpartition("/")[2] not in found.versions:
         return None
     return found

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainyard.objects import Object, Spot
+from trainyard.workload.accelerate import with_config
 from trainyard.workload.command import command_line
 from trainyard.workload.environment import Injected, environment
 from trainyard.workload.files import with_files
@@ -41,7 +42,7 @@ def container(
         image=text(data.get("image")),
         words=tuple(word for command in commands for word in command.words),
         env=variables.variables,
-        launch=launch(commands),
+        launch=with_config(launch(commands), data, pod, sources),
         limits=limits,
         requests=requests | _resources(data, spot, "requests"),
         by_controller=by_controller,

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from trainyard.objects import Object, Spot
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence, text
+from trainyard.workload.scripts import written
 
 _LISTED = {"mpirun": "host", "horovodrun": "hosts"}
 _ITEM = re.compile(r"(?P<host>[A-Za-z0-9.-]{1,253})(?::(?P<slots>[0-9]{1,6}))?\Z")
@@ -38,7 +39,10 @@ def listed_hosts(workload: Workload, pod_set: PodSet, container: Container) -> t
     named = launch.option("hostfile")
     variable = container.env.get("OMPI_MCA_orte_default_hostfile") if launch.launcher == "mpirun" else None
     path = named.value if named is not None else variable.value if variable is not None else None
-    found = _file(workload, pod_set, container, path) if isinstance(path, str) else None
+    found = None
+    if isinstance(path, str):
+        made = (file for file in written(container) if file.path == path)
+        found = next(((file.text, file.spot) for file in made), None) or _file(workload, pod_set, container, path)
     return () if found is None else tuple(_in_file(*found))
 
 

@@ -13,7 +13,7 @@ from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import PodSet, Setting
 from trainyard.workload.plain import count, entries, mapping, text
 from trainyard.workload.pods import object_name, pod_set
-from trainyard.workload.ray_entrypoint import with_entrypoint
+from trainyard.workload.ray_entrypoint import with_entrypoint, with_runtime_environment
 from trainyard.workload.ray_pods import Cluster
 
 HEAD = "head"
@@ -47,9 +47,21 @@ def job_pods(job: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
     if isinstance(spec.get("rayClusterSpec"), dict):
         cluster = Cluster(job, spec["rayClusterSpec"], job.at("spec", "rayClusterSpec"), "", made_by="RayJob")
         sidecars = (ray_pods.submitter(cluster.head_image),) if mode == "SidecarMode" else ()
-        head, *workers = _pods(cluster, objects, sidecars)
+        head, *workers = (with_runtime_environment(each, job) for each in _pods(cluster, objects, sidecars))
         found = (with_entrypoint(head, job), *workers)
     return (*found, _submitter(job, objects, found)) if mode == "K8sJobMode" else found
+
+
+def service_pods(service: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
+    """Those of the RayCluster that the RayService makes."""
+    spec = mapping(mapping(service.data.get("spec")).get("rayClusterConfig"))
+    return _pods(Cluster(service, spec, service.at("spec", "rayClusterConfig"), "", made_by="RayService"), objects, ())
+
+
+def service_services(service: Object, _: Sequence[PodSet]) -> tuple[MadeService, ...]:
+    """The Service of the head under the RayService's name; that of its RayCluster has a random one."""
+    name = object_name(service)
+    return (MadeService(f"{name}-head-svc", ((HEAD, 0),), publishes_unready=True),) if name else ()
 
 
 def cluster_services(ray_cluster: Object, pod_sets: Sequence[PodSet]) -> tuple[MadeService, ...]:

@@ -1,13 +1,38 @@
 """The entrypoint of a RayJob, which Ray runs on the head, as the launch of its training program."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+import yaml
+
 from trainyard.objects import Object
-from trainyard.workload.model import Launch, PodSet
+from trainyard.workload.model import EnvVar, Launch, PodSet
 from trainyard.workload.plain import mapping, text
 from trainyard.workload.shell import commands
 
 LAUNCHER = "ray"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def with_runtime_environment(pod_set: PodSet, job: Object) -> PodSet:
+    """A group whose Ray container has the variables of `runtimeEnvYAML`, which processes get on every node."""
+    added = dict(_runtime_environment(job))
+    if not added or not pod_set.containers:
+        return pod_set
+    ray, *others = pod_set.containers
+    return replace(pod_set, containers=(replace(ray, env={**ray.env, **added}), *others))
+
+
+def _runtime_environment(job: Object) -> Iterator[tuple[str, EnvVar]]:
+    written = mapping(job.data.get("spec")).get("runtimeEnvYAML")
+    spot = job.at("spec", "runtimeEnvYAML", "env_vars")
+    try:
+        found = mapping(yaml.load(written, _LOADER)).get("env_vars") if isinstance(written, str) else None
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return
+    for name, value in mapping(found).items():
+        if isinstance(name, str) and isinstance(value, str):
+            yield name, EnvVar(name, value, spot.below(name), raw=value)
 
 
 def with_entrypoint(head: PodSet, job: Object) -> PodSet:

@@ -146,6 +146,8 @@ def _double(workload: Workload, name: str, subdomain: str) -> Host:
     if pod is None:
         ours = any(each.subdomain is not None and each.subdomain.value == subdomain for each in workload.pod_sets)
         service = service_named(workload, subdomain)
+        if service is not None and not ours and not any(selects_pods(service, each) for each in workload.pod_sets):
+            return Host(Means.ELSEWHERE, service=service, subdomain=subdomain)
         means = Means.NOTHING if ours or service is not None else Means.ELSEWHERE
         return Host(means, service=service, subdomain=subdomain)
     pod_set = next(each for each in workload.pod_sets if each.role == pod.role)

@@ -20,7 +20,7 @@ services = replicas.a_service_a_pod
 
 def pod_sets(job: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
     """Chief or master, workers, parameter servers, evaluators."""
-    parts = replicas.replicas(job, "tfReplicaSpecs", ("Chief", "Master", "Worker", "PS", "Evaluator"), {})
+    parts = _parts(job)
     led = any(part.role in ("chief", "master") for part in parts)
     return tuple(
         pod_set(
@@ -44,16 +44,21 @@ def pod_sets(job: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
     )
 
 
+def _parts(job: Object) -> tuple[Replicas, ...]:
+    return replicas.replicas(job, "tfReplicaSpecs", ("Chief", "Master", "Worker", "PS", "Evaluator"), {})
+
+
 def _environment(job: Object, parts: Sequence[Replicas], part: Replicas, container: str) -> tuple[Injected, ...]:
     """TF_CONFIG, which only the container named `tensorflow` gets, and only if there is more than one pod."""
     if container != CONTAINER or replicas.total(parts) == 1:
         return ()
-    one = part.count.value == 1
-    return (Injected("TF_CONFIG", _cluster(job, parts, part) if one else None, job.at("spec", "tfReplicaSpecs")),)
+    value = cluster_config(job, part.role, 0) if part.count.value == 1 else None
+    return (Injected("TF_CONFIG", value, job.at("spec", "tfReplicaSpecs")),)
 
 
-def _cluster(job: Object, parts: Sequence[Replicas], part: Replicas) -> str | None:
-    """The variable's value for the only pod of a replica type; None where a count or a port is not known."""
+def cluster_config(job: Object, role: str, index: int) -> str | None:
+    """The variable's value for one pod of a replica type; None where a count or a port is not known."""
+    parts = _parts(job)
     pods = replicas.total(parts)
     if pods is None or pods > MOST_HOSTNAMES or mapping(job.data.get("spec")).get("enableDynamicWorker") is True:
         return None
@@ -64,5 +69,5 @@ def _cluster(job: Object, parts: Sequence[Replicas], part: Replicas) -> str | No
         if port.value is None or len(names) != each.count.value or not job.namespace:
             return None
         cluster[each.role] = [f"{name}.{job.namespace}.svc:{port.value}" for name in names]
-    config = {"cluster": cluster, "task": {"type": part.role, "index": 0}, "environment": "cloud"}
+    config = {"cluster": cluster, "task": {"type": role, "index": index}, "environment": "cloud"}
     return json.dumps(config, separators=(",", ":"))

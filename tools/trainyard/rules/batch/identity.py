@@ -7,6 +7,7 @@ from typing import Any
 from trainyard.fieldpath import lookup
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put
 from trainyard.rules.programs import as_number
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
@@ -14,7 +15,7 @@ from trainyard.unit import Unit
 _TOLERANCE = 1e-6
 
 
-@rule("BAT001", "batch-identity", Severity.ERROR, needs=Unit)
+@rule("BAT001", "batch-identity", Severity.ERROR, needs=Unit, fix="unsafe")
 def batch_identity(unit: Unit) -> Iterator[Problem]:
     """The global batch is not micro-batch x accumulation x data-parallel ranks.
 
@@ -49,10 +50,11 @@ def batch_identity(unit: Unit) -> Iterator[Problem]:
             f"micro {micro} x accumulation {accumulation} x ranks {ranks} = {product}, but global is {whole}",
             job.at("spec", "batch", "global", label=f"{product} is what the ranks take"),
             help=_batch_remedy(whole, micro, ranks, product),
+            fix=put(job.at("spec", "batch", "global"), product).saying(f"set global to {product}").unsafe(),
         )
 
 
-@rule("BAT002", "learning-rate-scaling", Severity.ERROR, needs=Unit)
+@rule("BAT002", "learning-rate-scaling", Severity.ERROR, needs=Unit, fix="unsafe")
 def learning_rate_scaling(unit: Unit) -> Iterator[Problem]:
     """The learning rate does not follow from the scaling rule that the job declares.
 
@@ -95,6 +97,7 @@ def learning_rate_scaling(unit: Unit) -> Iterator[Problem]:
             job.at("spec", "learningRate"),
             related=(job.at("spec", "learningRateScaling", label="the rule"),),
             help=f"set learningRate to {base * factor:g}, or correct the rule",
+            fix=put(job.at("spec", "learningRate"), float(f"{base * factor:.6g}")).unsafe(),
         )
 
 

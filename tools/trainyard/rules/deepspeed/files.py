@@ -1,31 +1,13 @@
 """Files that a container sees and whose text the manifests hold: mounted ConfigMaps, and what its script writes."""
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from trainyard.objects import Object, Spot
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence
-
-_WRITTEN = re.compile(
-    r"(?:cat|tee)\s+(?:>\s*)?(?P<path>[^\s<>|;&]+)\s*<<-?\s*(?P<mark>['\"]?)(?P<end>\w+)(?P=mark)[^\n]*\n"
-    r"(?P<text>.*?)\n[ \t]*(?P=end)[ \t]*(?:\n|\Z)"
-    r"|cat\s*<<-?\s*(?P<mark2>['\"]?)(?P<end2>\w+)(?P=mark2)\s*>\s*(?P<path2>[^\s<>|;&]+)[^\n]*\n"
-    r"(?P<text2>.*?)\n[ \t]*(?P=end2)[ \t]*(?:\n|\Z)",
-    re.DOTALL,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file's text, and the field that holds it."""
-
-    path: str
-    text: str
-    spot: Spot
+from trainyard.workload.scripts import File, written
 
 
 def files(workload: Workload, pod_set: PodSet, container: Container) -> Mapping[str, File]:
@@ -49,7 +31,7 @@ def files(workload: Workload, pod_set: PodSet, container: Container) -> Mapping[
             else:
                 continue
             found[at] = File(at, text, spot)
-    for file in _written(container):
+    for file in written(container):
         found[file.path] = file
     return found
 
@@ -106,16 +88,3 @@ def _volume_files(
         for key, path in items or [(key, key) for key in data]:
             if obj is not None and isinstance(key, str) and isinstance(path, str) and isinstance(data.get(key), str):
                 yield posixpath.normpath(path), (data[key], obj.at("data", key))
-
-
-def _written(container: Container) -> Iterator[File]:
-    """Files that a script of the container writes word for word from lines of its own (`cat > ds.json <<EOF`)."""
-    for name in ("command", "args"):
-        for index, script in enumerate(sequence(container.data.get(name))):
-            if not isinstance(script, str) or "<<" not in script:
-                continue
-            for match in _WRITTEN.finditer(script):
-                path, text = match["path"] or match["path2"], match["text"] or match["text2"]
-                quoted = match["mark"] or match["mark2"]
-                if quoted or not re.search(r"[$`\\]", text):
-                    yield File(path.strip("'\""), text, container.spot.below(name, index))

@@ -7,6 +7,7 @@ from typing import Any
 from trainyard import deepspeed_catalogue as facts
 from trainyard.deepspeed_catalogue import Key
 from trainyard.finding import Severity
+from trainyard.remedy import Remedy, rename
 from trainyard.rules.deepspeed.configs import Config, readable
 from trainyard.rules.deepspeed.values import refusal, taken
 from trainyard.rules.once import once
@@ -16,7 +17,7 @@ from trainyard.workload.model import Workload
 _LIKE = 0.85
 
 
-@rule("DSP003", "deepspeed-key-refused", Severity.ERROR, needs=Workload)
+@rule("DSP003", "deepspeed-key-refused", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def deepspeed_key_refused(workload: Workload) -> Iterator[Problem]:
     """A section of the DeepSpeed configuration holds a key that it forbids.
@@ -28,6 +29,20 @@ def deepspeed_key_refused(workload: Workload) -> Iterator[Problem]:
         kind: ConfigMap
         metadata: {name: ds, namespace: research}
         data: {ds.json: '{"train_batch_size": 256, "zero_optimization": {"stage": 2, "pin_memory": true}}'}
+        ---
+        kind: Job
+        spec: {template: {spec: {volumes: [{name: ds, configMap: {name: ds}}], containers: [
+          {name: trainer, args: [train.py, --deepspeed, --deepspeed_config=/ds/ds.json],
+          volumeMounts: [{name: ds, mountPath: /ds}]}]}}}
+    Bad:
+        kind: ConfigMap
+        metadata: {name: ds, namespace: research}
+        data:
+          ds.json: |
+            {
+              "train_batch_size": 256,
+              "zero_optimization": {"stage": 2, "overlap_com": true}
+            }
         ---
         kind: Job
         spec: {template: {spec: {volumes: [{name: ds, configMap: {name: ds}}], containers: [
@@ -59,10 +74,11 @@ def deepspeed_key_refused(workload: Workload) -> Iterator[Problem]:
             f"{section} has no key {name}, and DeepSpeed refuses it there",
             config.at(f"{section}.{name}"),
             help=_remedy(config, section, name) or "remove it",
+            fix=_renamed(config, section, name),
         )
 
 
-@rule("DSP004", "deepspeed-key-misplaced", Severity.WARNING, needs=Workload)
+@rule("DSP004", "deepspeed-key-misplaced", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def deepspeed_key_misplaced(workload: Workload) -> Iterator[Problem]:
     """A key of the DeepSpeed configuration is misspelt, or stands in the wrong place, and is ignored there.
@@ -107,6 +123,7 @@ def deepspeed_key_misplaced(workload: Workload) -> Iterator[Problem]:
                 f"{where} has no key {name}: DeepSpeed ignores it",
                 config.at(f"{section}.{name}" if section else name, label="has no effect"),
                 help=remedy,
+                fix=_renamed(config, section, name),
             )
 
 
@@ -224,6 +241,12 @@ def _told_elsewhere(section: str, name: str) -> bool:
     """Whether a constraint is about this very key."""
     path = f"{section}.{name}" if section else name
     return any(constraint.at == path for constraint in facts.constraints())
+
+
+def _renamed(config: Config, section: str, name: str) -> Remedy | None:
+    words = _remedy(config, section, name)
+    spot = config.at(f"{section}.{name}" if section else name)
+    return rename(spot, words.removeprefix("rename it to ")) if words.startswith("rename it to ") else None
 
 
 def _remedy(config: Config, section: str, name: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import Remedy, all_of, put, remove
 from trainyard.rules.gitops.fields import HOOK, annotation, label, value
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
@@ -21,6 +22,8 @@ _TRAINING = {
     "ray.io": ("RayCluster", "RayJob"),
     "trainer.kubeflow.org": ("TrainJob",),
 }
+_HOOKS = {("", "Pod"), *((group, kind) for group, kinds in _TRAINING.items() for kind in kinds)}
+"""What cannot be changed once it exists."""
 
 
 @rule("GIT013", "replace-without-force", Severity.ERROR, needs=Object)
@@ -51,7 +54,7 @@ def replace_without_force(obj: Object) -> Iterator[Problem]:
         )
 
 
-@rule("GIT014", "hook-kept-after-failure", Severity.WARNING, needs=Object)
+@rule("GIT014", "hook-kept-after-failure", Severity.WARNING, needs=Object, fix="safe")
 def hook_kept_after_failure(obj: Object) -> Iterator[Problem]:
     """A hook Job of a fixed name is deleted after one outcome only, so the other blocks the syncs that follow.
 
@@ -92,19 +95,20 @@ def hook_kept_after_failure(obj: Object) -> Iterator[Problem]:
     Source: https://argo-cd.readthedocs.io/en/stable/user-guide/resource_hooks/
     """
     policies = _options(obj, _HOOK_DELETED)
-    if (obj.group, obj.kind) != ("batch", "Job") or not annotation(obj, HOOK) or not value(obj, "metadata", "name"):
+    if (obj.group, obj.kind) not in _HOOKS or not annotation(obj, HOOK) or not value(obj, "metadata", "name"):
         return
     if policies in ({"HookSucceeded"}, {"HookFailed"}):
         (policy,) = policies
         kept = "fails" if policy == "HookSucceeded" else "succeeds"
         yield Problem(
-            f"hook Job {obj.name} stays where it {kept}, and the next sync cannot change it",
+            f"hook {obj.kind} {obj.name} stays where it {kept}, and the next sync cannot change it",
             obj.at("metadata", "annotations", _HOOK_DELETED),
             help="write BeforeHookCreation, or leave the annotation out: it is the default",
+            fix=put(obj.at("metadata", "annotations", _HOOK_DELETED), f"BeforeHookCreation,{policy}"),
         )
 
 
-@rule("GIT015", "run-in-a-hook", Severity.ERROR, needs=Unit)
+@rule("GIT015", "run-in-a-hook", Severity.ERROR, needs=Unit, fix="safe")
 def run_in_a_hook(unit: Unit) -> Iterator[Problem]:
     """The run of a job folder is an Argo CD hook.
 
@@ -131,6 +135,7 @@ def run_in_a_hook(unit: Unit) -> Iterator[Problem]:
                 f"{obj.kind} {obj.name} is a hook: Argo CD deletes it and trains again at every sync",
                 obj.at("metadata", "annotations", HOOK),
                 help="remove the annotation: a job is created once",
+                fix=remove(obj.at("metadata", "annotations", HOOK)),
             )
 
 
@@ -165,7 +170,7 @@ def forced_run(unit: Unit) -> Iterator[Problem]:
                 )
 
 
-@rule("GIT017", "claim-unprotected", Severity.ERROR, needs=Unit)
+@rule("GIT017", "claim-unprotected", Severity.ERROR, needs=Unit, fix="safe")
 def claim_unprotected(unit: Unit) -> Iterator[Problem]:
     """The claim of a run goes when its folder goes, and the checkpoints with it.
 
@@ -204,10 +209,11 @@ def claim_unprotected(unit: Unit) -> Iterator[Problem]:
                 f"claim {obj.name} is deleted with its folder: it lacks {', '.join(missing)}",
                 obj.at("metadata", "annotations"),
                 help="keep the annotations that the base gives it",
+                fix=_protected(obj),
             )
 
 
-@rule("GIT018", "run-not-create-only", Severity.ERROR, needs=Unit)
+@rule("GIT018", "run-not-create-only", Severity.ERROR, needs=Unit, fix="safe")
 def run_not_create_only(unit: Unit) -> Iterator[Problem]:
     """Flux may change the run of a job folder after it was created.
 
@@ -233,7 +239,18 @@ def run_not_create_only(unit: Unit) -> Iterator[Problem]:
                 f"{obj.kind} {obj.name} lacks {_FLUX_APPLY}: IfNotPresent, so Flux would apply every change to it",
                 obj.at("metadata", "annotations"),
                 help="keep the annotation that the base gives it",
+                fix=put(obj.at("metadata", "annotations", _FLUX_APPLY), "IfNotPresent"),
             )
+
+
+def _protected(obj: Object) -> Remedy | None:
+    """The annotations that are missing, beside what Argo CD is told already."""
+    options = _options(obj, _SYNC) - {"Prune=true", "Delete=true"} | {"Prune=false", "Delete=false"}
+    spot = obj.at("metadata", "annotations")
+    told = {_SYNC: ",".join(sorted(options, reverse=True)), _FLUX_PRUNE: "disabled"}
+    if annotation(obj, _SYNC) is None and annotation(obj, _FLUX_PRUNE) is None and not value(obj, *spot.path):
+        return put(spot, told)
+    return all_of(put(spot.below(key), text) for key, text in told.items() if annotation(obj, key) != text)
 
 
 def _runs(unit: Unit) -> Iterator[Object]:

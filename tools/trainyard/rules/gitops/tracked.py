@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import remove
 from trainyard.rules.gitops.fields import HOOK, QUEUE, annotation, label, value
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.plain import mapping
@@ -13,7 +14,7 @@ _FLUX_OFF = "kustomize.toolkit.fluxcd.io/reconcile"
 _RUN_POLICY_KINDS = ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
 
-@rule("GIT001", "ttl-on-tracked-job", Severity.ERROR, needs=Object)
+@rule("GIT001", "ttl-on-tracked-job", Severity.ERROR, needs=Object, fix="safe")
 def ttl_on_tracked_job(obj: Object) -> Iterator[Problem]:
     """A job that Git tracks deletes itself after it ends.
 
@@ -42,6 +43,7 @@ def ttl_on_tracked_job(obj: Object) -> Iterator[Problem]:
             f"{obj.kind} {obj.name} is deleted {seconds} s after it ends, and Git then creates it again",
             obj.at(*path, label="the training runs a second time"),
             help="remove it: a finished job holds no GPU",
+            fix=remove(obj.at(*path)),
         )
 
 
@@ -82,7 +84,7 @@ def generated_name(obj: Object) -> Iterator[Problem]:
         )
 
 
-@rule("GIT003", "suspended", Severity.ERROR, needs=Object)
+@rule("GIT003", "suspended", Severity.ERROR, needs=Object, fix="unsafe")
 def suspended(obj: Object) -> Iterator[Problem]:
     """A job is suspended, and no queue will start it.
 
@@ -107,10 +109,11 @@ def suspended(obj: Object) -> Iterator[Problem]:
             f"{obj.kind} {obj.name} is suspended, and has no {QUEUE} label by which a queue would start it",
             obj.at(*path, label="waits for ever"),
             help=f"remove suspend, or add the label {QUEUE}",
+            fix=remove(obj.at(*path)).saying("remove suspend").unsafe(),
         )
 
 
-@rule("GIT007", "suspend-beside-queue", Severity.WARNING, needs=Object)
+@rule("GIT007", "suspend-beside-queue", Severity.WARNING, needs=Object, fix="safe")
 def suspend_beside_queue(obj: Object) -> Iterator[Problem]:
     """Git sets `suspend` on a job that a queue starts and stops.
 
@@ -137,6 +140,7 @@ def suspend_beside_queue(obj: Object) -> Iterator[Problem]:
             obj.at(*path),
             related=(obj.at("metadata", "labels", QUEUE, label="this queue suspends it by itself"),),
             help="remove suspend",
+            fix=remove(obj.at(*path)),
         )
 
 

@@ -195,12 +195,8 @@ def sshd_on_the_port_of_the_node(workload: Workload) -> Iterator[Problem]:
     """
     for pod_set in workload.pod_sets:
         container = pod_set.main()
-        if (
-            workload.object.kind != "MPIJob"
-            or pod_set.role != "worker"
-            or not pod_set.host_network
-            or container is None
-        ):
+        launches = workload.object.kind == "MPIJob" and pod_set.role != "worker"
+        if launches or not pod_set.host_network or container is None:
             continue
         words = [word.text for word in container.words]
         sshd = next((word for word in container.words if basename(word) == "sshd"), None)
@@ -209,7 +205,7 @@ def sshd_on_the_port_of_the_node(workload: Workload) -> Iterator[Problem]:
         if sshd is None or (port.value != 22 if port is not None else told):
             continue
         yield Problem(
-            "sshd of the workers listens on port 22 of the node, which the node's own sshd has",
+            "sshd of the pods listens on port 22 of the node, which the node's own sshd has",
             pod_set.template.below("spec", "hostNetwork", label="the node's ports are the pod's"),
             ((port.spot if port is not None else sshd.spot).saying("no -p" if port is None else "port 22"),),
             "give sshd another port, such as -p 2222, and ssh the same",

@@ -10,6 +10,7 @@ from trainyard.workload.model import Container, EnvVar, Launch, PodSet, Workload
 from trainyard.workload.plain import entries, mapping, text
 
 _OPEN_MPI = "OMPI_MCA_orte_default_hostfile"
+_AGENT = "OMPI_MCA_plm_rsh_agent"
 _OWN = ("OMPI_", "PRTE_", "PMIX_", "OPAL_", "UCX_", "HYDRA_", "NVIDIA_", "K_MPI_", "KUBERNETES_")
 _SHELL = ("PATH", "HOME", "SHELL", "LANG", "TZ", "TMPDIR")
 _OF_RANKS = ("NCCL_", "TORCH_", "GLOO_", "FI_", "OFI_")
@@ -96,6 +97,8 @@ def environment_not_forwarded(workload: Workload) -> Iterator[Problem]:
         container = pod_set.main()
         launch = None if container is None else container.launch
         if container is None or launch is None or launch.launcher != "mpirun" or _OPEN_MPI not in container.env:
+            continue
+        if _AGENT in container.env and "ssh" not in (container.env[_AGENT].value or ""):
             continue
         found = [variable for variable in _for_ranks(workload, pod_set, container) if not _exported(launch, variable)]
         if found:

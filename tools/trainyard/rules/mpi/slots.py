@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
+from trainyard.remedy import Remedy, put
 from trainyard.rules.counts import gpu_limit, whole
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.remedies import told
 from trainyard.workload import mpijob
 from trainyard.workload.model import Setting, Workload
 
 
-@rule("MPI002", "process-count-mismatch", Severity.ERROR, needs=Workload)
+@rule("MPI002", "process-count-mismatch", Severity.ERROR, needs=Workload, fix="unsafe")
 def process_count_mismatch(workload: Workload) -> Iterator[Problem]:
     """mpirun is asked for more processes than the workers have slots.
 
@@ -114,7 +116,13 @@ def process_count_mismatch(workload: Workload) -> Iterator[Problem]:
         asked.spot.saying("more processes than slots"),
         (slots.spot.saying(f"slots of one worker: {slots.value}"), workers.spot.saying(f"workers: {workers.value}")),
         _enough_slots(workload, asked.value, slots.value, hosts),
+        _fewer_processes(asked, slots.value * hosts),
     )
+
+
+def _fewer_processes(asked: Setting, slots: int) -> Remedy | None:
+    remedy = told(asked, slots, "np", "n", "c")
+    return None if remedy is None else remedy.saying(f"start {slots} processes").unsafe()
 
 
 def _enough_slots(workload: Workload, asked: int, slots: int, hosts: int) -> str:
@@ -124,7 +132,7 @@ def _enough_slots(workload: Workload, asked: int, slots: int, hosts: int) -> str
     return f"start {slots * hosts} processes, or add workers"
 
 
-@rule("MPI003", "slots-mismatch", Severity.ERROR, needs=Workload)
+@rule("MPI003", "slots-mismatch", Severity.ERROR, needs=Workload, fix="safe")
 def slots_mismatch(workload: Workload) -> Iterator[Problem]:
     """A worker has more slots than GPUs.
 
@@ -222,6 +230,7 @@ def slots_mismatch(workload: Workload) -> Iterator[Problem]:
             slots.spot.saying("one process for each slot"),
             (limit.spot.saying("GPUs of one worker"),),
             f"set slotsPerWorker to {container.gpus}",
+            put(slots.spot, container.gpus) if container.gpus and not slots.implied else None,
         )
 
 

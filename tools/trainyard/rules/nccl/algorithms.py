@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.rules.nccl.pods import EFA, gpu_models, rdma_devices
+from trainyard.rules.nccl.remedies import assigned, unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, assignments, environments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -16,7 +17,7 @@ _DEFAULT_BUFFER = 4 * 2**20
 _SOCKETS = 64
 
 
-@rule("NCL011", "algorithm-pinned", Severity.WARNING, needs=Workload)
+@rule("NCL011", "algorithm-pinned", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def algorithm_pinned(workload: Workload) -> Iterator[Problem]:
     """NCCL_ALGO or NCCL_PROTO takes the choice of algorithm from NCCL's tuner.
@@ -52,10 +53,11 @@ def algorithm_pinned(workload: Workload) -> Iterator[Problem]:
                 f"{found.name} is fixed at {found.value}, so NCCL's tuner cannot choose by size and collective",
                 found.spot,
                 help="remove it from training jobs",
+                fix=unsafely(unset(found)),
             )
 
 
-@rule("NCL037", "algorithm-without-collectives", Severity.ERROR, needs=Workload)
+@rule("NCL037", "algorithm-without-collectives", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def algorithm_without_collectives(workload: Workload) -> Iterator[Problem]:
     """NCCL_ALGO allows only algorithms that some collectives do not have.
@@ -84,10 +86,11 @@ def algorithm_without_collectives(workload: Workload) -> Iterator[Problem]:
                 f"NCCL_ALGO is {found.value}, which leaves some collectives without an algorithm",
                 found.spot.saying("their first call fails"),
                 help="remove it, or name the collective: allreduce:tree (NCCL 2.24 and later)",
+                fix=unsafely(unset(found)),
             )
 
 
-@rule("NCL038", "ll128-forced", Severity.ERROR, needs=Workload)
+@rule("NCL038", "ll128-forced", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def ll128_forced(workload: Workload) -> Iterator[Problem]:
     """NCCL_PROTO allows LL128 everywhere.
@@ -120,10 +123,11 @@ def ll128_forced(workload: Workload) -> Iterator[Problem]:
             f"NCCL_PROTO is {found.value}, which allows LL128 on paths that may split its stores",
             found.spot.saying("may corrupt data"),
             help="remove it: NCCL uses LL128 where that is safe",
+            fix=unsafely(unset(found)),
         )
 
 
-@rule("NCL039", "buffer-shape", Severity.WARNING, needs=Workload)
+@rule("NCL039", "buffer-shape", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def buffer_shape(workload: Workload) -> Iterator[Problem]:
     """NCCL_BUFFSIZE is no power of two or out of all proportion, or a chunk is larger than its part of the buffer.
@@ -154,6 +158,7 @@ def buffer_shape(workload: Workload) -> Iterator[Problem]:
                 f"NCCL_BUFFSIZE is {found.value}, {reason}",
                 found.spot,
                 help="remove it for 4 MiB, or write a power of two such as 8388608",
+                fix=unsafely(unset(found)),
             )
         if chunk is not None and chunk.integer is not None and size is not None and chunk.integer > size // 8 > 0:
             yield Problem(
@@ -164,7 +169,7 @@ def buffer_shape(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL040", "channel-bounds", Severity.WARNING, needs=Workload)
+@rule("NCL040", "channel-bounds", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def channel_bounds(workload: Workload) -> Iterator[Problem]:
     """The bounds of NCCL's channels contradict each other.
@@ -197,6 +202,7 @@ def channel_bounds(workload: Workload) -> Iterator[Problem]:
                     least.spot,
                     related=(most.spot,),
                     help="lower the minimum, or remove both",
+                    fix=unsafely(assigned(least, str(most.value))),
                 )
             mixed = each.get(f"NCCL_MIN_{old}", f"NCCL_MAX_{old}")
             if new == "CTAS" and (named := least or most) is not None and mixed is not None:
@@ -205,10 +211,11 @@ def channel_bounds(workload: Workload) -> Iterator[Problem]:
                     mixed.spot,
                     related=(named.spot,),
                     help=f"keep {named.name}",
+                    fix=unsafely(unset(mixed)),
                 )
 
 
-@rule("NCL041", "switched-multicast", Severity.INFO, needs=Workload)
+@rule("NCL041", "switched-multicast", Severity.INFO, needs=Workload, fix="unsafe")
 @once
 def switched_multicast(workload: Workload) -> Iterator[Problem]:
     """NVLink SHARP is switched off by hand, or demanded.
@@ -240,11 +247,14 @@ def switched_multicast(workload: Workload) -> Iterator[Problem]:
                 "gives up the fastest all-reduce inside a node" if found.integer == 0 else "stops where it is missing"
             )
             yield Problem(
-                f"NCCL_NVLS_ENABLE is {found.value}, which {does}", found.spot, help="remove it: NCCL tries it"
+                f"NCCL_NVLS_ENABLE is {found.value}, which {does}",
+                found.spot,
+                help="remove it: NCCL tries it",
+                fix=unsafely(unset(found)),
             )
 
 
-@rule("NCL042", "graph-order", Severity.WARNING, needs=Workload)
+@rule("NCL042", "graph-order", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def graph_order(workload: Workload) -> Iterator[Problem]:
     """NCCL_GRAPH_STREAM_ORDERING=0 is set without giving up mixed launches.
@@ -276,6 +286,7 @@ def graph_order(workload: Workload) -> Iterator[Problem]:
                 found.spot,
                 related=() if mixing is None else (mixing.spot,),
                 help="set both to 0, or neither",
+                fix=unsafely(unset(found)),
             )
 
 

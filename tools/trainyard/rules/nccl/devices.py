@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
+from trainyard.remedy import add
 from trainyard.rules.nccl.pods import (
     EFA,
     is_rdma,
@@ -14,6 +15,7 @@ from trainyard.rules.nccl.pods import (
     single_pod,
     training_containers_without,
 )
+from trainyard.rules.nccl.remedies import unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, assignments, environments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -23,7 +25,7 @@ from trainyard.workload.plain import entries, mapping, text
 _IMEX = ("imex", "compute-domain", "computedomain")
 
 
-@rule("NCL003", "infiniband-off-with-rdma", Severity.ERROR, needs=Workload)
+@rule("NCL003", "infiniband-off-with-rdma", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def infiniband_off_with_rdma(workload: Workload) -> Iterator[Problem]:
     """RDMA devices are requested, but NCCL is told not to use them.
@@ -63,6 +65,7 @@ def infiniband_off_with_rdma(workload: Workload) -> Iterator[Problem]:
                 found.spot.saying("sends all traffic over the pod network"),
                 related=(devices.spot.saying("reserved, and never used"),),
                 help=f"remove {found.name}, or give the devices back",
+                fix=unsafely(unset(found)),
             )
 
 
@@ -119,7 +122,7 @@ def infiniband_without_rdma(workload: Workload) -> Iterator[Problem]:
             return
 
 
-@rule("NCL016", "rdma-without-memlock", Severity.WARNING, needs=Workload)
+@rule("NCL016", "rdma-without-memlock", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def rdma_without_memlock(workload: Workload) -> Iterator[Problem]:
     """A container gets an RDMA device, but not the right to lock memory.
@@ -151,6 +154,7 @@ def rdma_without_memlock(workload: Workload) -> Iterator[Problem]:
                     spot,
                     related=(container.spot.below("securityContext", "capabilities", label="IPC_LOCK is not here"),),
                     help="add IPC_LOCK to securityContext.capabilities.add",
+                    fix=add(container.spot.below("securityContext", "capabilities", "add"), "IPC_LOCK").unsafe(),
                 )
 
 
@@ -201,7 +205,10 @@ def net_ib_without_rdma(workload: Workload) -> Iterator[Problem]:
         else:
             continue
         yield Problem(
-            f"NCCL_NET is IB, but {why}", found.spot.saying("NCCL stops where it finds none"), related, remedy
+            f"NCCL_NET is IB, but {why}",
+            found.spot.saying("NCCL stops where it finds none"),
+            related,
+            remedy,
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from trainyard.finding import Severity
 from trainyard.rules.counts import number
 from trainyard.rules.nccl.pods import gpus, outlives_the_pod, single_pod
+from trainyard.rules.nccl.remedies import assigned, unsafely, unset
 from trainyard.rules.nccl.settings import assignments, env_is_known, environments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -21,7 +22,7 @@ _COSTLY = {
 }
 
 
-@rule("NCL007", "verbose-debug", Severity.WARNING, needs=Workload)
+@rule("NCL007", "verbose-debug", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def verbose_debug(workload: Workload) -> Iterator[Problem]:
     """NCCL_DEBUG is INFO or TRACE in a job of 16 ranks and more.
@@ -57,10 +58,11 @@ def verbose_debug(workload: Workload) -> Iterator[Problem]:
                 f"NCCL_DEBUG is {found.value}: {reach} prints its topology at each start",
                 found.spot,
                 help="set it to WARN, and to INFO only while looking for a fault",
+                fix=unsafely(assigned(found, "WARN")),
             )
 
 
-@rule("NCL008", "subsystem-without-debug", Severity.INFO, needs=Workload)
+@rule("NCL008", "subsystem-without-debug", Severity.INFO, needs=Workload, fix="safe")
 @once
 def subsystem_without_debug(workload: Workload) -> Iterator[Problem]:
     """NCCL_DEBUG_SUBSYS is set, but NCCL_DEBUG is below INFO.
@@ -94,6 +96,7 @@ def subsystem_without_debug(workload: Workload) -> Iterator[Problem]:
             found.spot,
             related=tuple(level.spot for level in levels[:1]),
             help="remove it, or set NCCL_DEBUG to INFO while looking for a fault",
+            fix=unset(found),
         )
 
 
@@ -133,7 +136,7 @@ def debug_file_shared(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL051", "debugging-left-on", Severity.INFO, needs=Workload)
+@rule("NCL051", "debugging-left-on", Severity.INFO, needs=Workload, fix="unsafe")
 @once
 def debugging_left_on(workload: Workload) -> Iterator[Problem]:
     """A switch of PyTorch or CUDA that is meant for finding faults is on.
@@ -160,5 +163,8 @@ def debugging_left_on(workload: Workload) -> Iterator[Problem]:
         if (found.value or "").upper() == "DETAIL" if detail else found.is_on:
             does = "checks each collective over Gloo" if detail else _COSTLY[found.name]
             yield Problem(
-                f"{found.name} is {found.value}, which {does}", found.spot, help="remove it from training jobs"
+                f"{found.name} is {found.value}, which {does}",
+                found.spot,
+                help="remove it from training jobs",
+                fix=unsafely(unset(found)),
             )

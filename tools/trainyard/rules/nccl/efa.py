@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from trainyard.finding import Severity
 from trainyard.rules.nccl.algorithms import allows_small
 from trainyard.rules.nccl.pods import EFA, rdma_devices, sees_the_node, single_pod, training_containers_without
+from trainyard.rules.nccl.remedies import unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, Environment, environments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -121,7 +122,7 @@ def efa_without_huge_pages(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL066", "efa-set-by-hand", Severity.INFO, needs=Workload)
+@rule("NCL066", "efa-set-by-hand", Severity.INFO, needs=Workload, fix="unsafe")
 @once
 def efa_set_by_hand(workload: Workload) -> Iterator[Problem]:
     """A job on EFA sets by hand what the plugin and libfabric set for each instance type.
@@ -164,10 +165,15 @@ def efa_set_by_hand(workload: Workload) -> Iterator[Problem]:
         for name, why in _SET_BY_PLUGIN.items():
             found = each.get(name)
             if found is not None and found.value:
-                yield Problem(f"{name} is set on EFA, but {why}", found.spot, help="remove it with a current plugin")
+                yield Problem(
+                    f"{name} is set on EFA, but {why}",
+                    found.spot,
+                    help="remove it with a current plugin",
+                    fix=unsafely(unset(found)),
+                )
 
 
-@rule("NCL067", "efa-protocol", Severity.ERROR, needs=Workload)
+@rule("NCL067", "efa-protocol", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def efa_protocol(workload: Workload) -> Iterator[Problem]:
     """NCCL_PROTO allows LL or LL128 over EFA.
@@ -221,6 +227,7 @@ def efa_protocol(workload: Workload) -> Iterator[Problem]:
                 f"NCCL_PROTO is {found.value} on EFA, which takes away the plugin's guard against bytes out of order",
                 found.spot.saying("may corrupt data"),
                 help="remove it: the plugin sets what the adapter can do",
+                fix=unsafely(unset(found)),
             )
 
 

@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
+from trainyard.remedy import Remedy
 from trainyard.rules.counts import number
 from trainyard.rules.nccl.image import release
 from trainyard.rules.nccl.pods import is_rdma, may_reach_rdma, rdma_devices, single_pod
+from trainyard.rules.nccl.remedies import all_unset, assigned, beside, unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, Environment, assignments, environments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -32,7 +34,7 @@ _PATIENCE_US = 4.096
 _LONGEST_TIMEOUT = 23
 
 
-@rule("NCL010", "gid-index-pinned", Severity.WARNING, needs=Workload)
+@rule("NCL010", "gid-index-pinned", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def gid_index_pinned(workload: Workload) -> Iterator[Problem]:
     """NCCL_IB_GID_INDEX fixes the index of the RoCE address.
@@ -70,10 +72,11 @@ def gid_index_pinned(workload: Workload) -> Iterator[Problem]:
             found.spot,
             related=tuple(other.spot.saying("ignored where an index is set") for other in ignored),
             help="remove it: NCCL 2.21 and later choose the address themselves",
+            fix=unsafely(unset(found)),
         )
 
 
-@rule("NCL027", "tuned-while-off", Severity.WARNING, needs=Workload)
+@rule("NCL027", "tuned-while-off", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def tuned_while_off(workload: Workload) -> Iterator[Problem]:
     """InfiniBand is switched off, and tuned.
@@ -113,10 +116,11 @@ def tuned_while_off(workload: Workload) -> Iterator[Problem]:
                 off.spot.saying("InfiniBand is off"),
                 related=tuple(found.spot.saying("no effect") for found in dead),
                 help="remove the switch, or the settings",
+                fix=_forgotten(dead),
             )
 
 
-@rule("NCL028", "external-plugin-still-on", Severity.WARNING, needs=Workload)
+@rule("NCL028", "external-plugin-still-on", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def external_plugin_still_on(workload: Workload) -> Iterator[Problem]:
     """NCCL_IB_DISABLE is meant to force TCP, but the plugin in the image has a switch of its own.
@@ -184,10 +188,11 @@ def external_plugin_still_on(workload: Workload) -> Iterator[Problem]:
                 off.spot.saying("read by NCCL alone"),
                 related=(each.container.spot.below("image", label="carries the plugin"),),
                 help="set NCCL_IBEXT_DISABLE to 1 too, or NCCL_NET to Socket",
+                fix=unsafely(beside(off, "NCCL_IBEXT_DISABLE", "1")),
             )
 
 
-@rule("NCL029", "adapter-list", Severity.WARNING, needs=Workload)
+@rule("NCL029", "adapter-list", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def adapter_list(workload: Workload) -> Iterator[Problem]:
     """NCCL_IB_HCA names network interfaces, or prefixes that take more adapters than were meant.
@@ -200,6 +205,10 @@ def adapter_list(workload: Workload) -> Iterator[Problem]:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
         data: {NCCL_IB_HCA: "ib0,ib1"}
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_IB_HCA: "mlx5_0,mlx5_1,mlx5_10,mlx5_12"}
     Good:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
@@ -226,6 +235,7 @@ def adapter_list(workload: Workload) -> Iterator[Problem]:
                 f"NCCL_IB_HCA is {found.value}, and its prefixes take {wide} too",
                 found.spot,
                 help=f"write ={found.value} for these devices and no others",
+                fix=assigned(found, f"={found.value}"),
             )
 
 
@@ -329,6 +339,11 @@ def timeout_too_long(workload: Workload) -> Iterator[Problem]:
             found.spot,
             help="leave it at 20, or go up to 22 or 23 on a large fabric",
         )
+
+
+def _forgotten(dead: list[Assignment]) -> Remedy | None:
+    remedy = all_unset(*dead)
+    return None if remedy is None else remedy.saying("remove the settings, which have no effect")
 
 
 def _adapters(found: Assignment) -> list[str]:

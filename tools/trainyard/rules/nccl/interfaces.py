@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
+from trainyard.remedy import Remedy
 from trainyard.rules.nccl.pods import has_more_networks, single_pod
+from trainyard.rules.nccl.remedies import assigned, beside, unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, Environment, assignments, environments, runs_torch
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -62,7 +64,7 @@ def interface_unreachable(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL017", "gloo-interface-syntax", Severity.ERROR, needs=Workload)
+@rule("NCL017", "gloo-interface-syntax", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def gloo_interface_syntax(workload: Workload) -> Iterator[Problem]:
     """GLOO_SOCKET_IFNAME or TP_SOCKET_IFNAME is written in NCCL's syntax.
@@ -74,6 +76,10 @@ def gloo_interface_syntax(workload: Workload) -> Iterator[Problem]:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
         data: {GLOO_SOCKET_IFNAME: "^lo,docker0"}
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {GLOO_SOCKET_IFNAME: "=eth0"}
     Good:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
@@ -96,7 +102,12 @@ def gloo_interface_syntax(workload: Workload) -> Iterator[Problem]:
         if not reason and found.value in ("eth", "en", "eno", "enp", "ens", "ib", "bond", "hsn"):
             reason = "is a prefix: the library looks for an interface of that very name"
         if reason:
-            yield Problem(f'{found.name} is "{found.value}", which {reason}', found.spot, help="name the interface")
+            yield Problem(
+                f'{found.name} is "{found.value}", which {reason}',
+                found.spot,
+                help="name the interface",
+                fix=_bare(found),
+            )
 
 
 @rule("NCL022", "node-links-not-excluded", Severity.WARNING, needs=Workload)
@@ -149,7 +160,7 @@ def node_links_not_excluded(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("NCL023", "gloo-interface-unset", Severity.WARNING, needs=Workload)
+@rule("NCL023", "gloo-interface-unset", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def gloo_interface_unset(workload: Workload) -> Iterator[Problem]:
     """On the node's network, NCCL is told its interface, and Gloo is not.
@@ -187,6 +198,7 @@ def gloo_interface_unset(workload: Workload) -> Iterator[Problem]:
                 "NCCL_SOCKET_IFNAME is set on the node's network, but GLOO_SOCKET_IFNAME is not",
                 found.spot.saying("NCCL alone reads this"),
                 help="set GLOO_SOCKET_IFNAME to the same interface, by its whole name",
+                fix=_same_for_gloo(found),
             )
 
 
@@ -236,7 +248,7 @@ def interfaces_disagree(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL025", "address-family-differs", Severity.WARNING, needs=Workload)
+@rule("NCL025", "address-family-differs", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def address_family_differs(workload: Workload) -> Iterator[Problem]:
     """NCCL is held to an address family that the job's Service or address does not have.
@@ -280,7 +292,19 @@ def address_family_differs(workload: Workload) -> Iterator[Problem]:
                     found.spot,
                     related=(spot,),
                     help="remove NCCL_SOCKET_FAMILY, or use one family throughout",
+                    fix=unsafely(unset(found)),
                 )
+
+
+def _same_for_gloo(found: Assignment) -> Remedy | None:
+    name = (found.value or "").removeprefix("=")
+    return unsafely(beside(found, "GLOO_SOCKET_IFNAME", name)) if re.fullmatch(r"[a-z]+\w*\d", name) else None
+
+
+def _bare(found: Assignment) -> Remedy | None:
+    """The interface without the sign by which NCCL takes a name for a whole one."""
+    facts, name = found.facts, (found.value or "").removeprefix("=")
+    return assigned(found, name) if name != found.value and facts is not None and not facts.refuses(name) else None
 
 
 def _families(workload: Workload, each: Environment) -> Iterator[tuple[Spot, list[str]]]:

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import remove
 from trainyard.rules.nccl.image import Release, parsed
 from trainyard.rules.nccl.passing import listed, read_by_ranks
 from trainyard.rules.nccl.pods import EFA, is_rdma
+from trainyard.rules.nccl.remedies import assigned, unsafely
 from trainyard.rules.nccl.settings import assignments, environments, launched_by
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -90,7 +92,7 @@ def variables_not_passed_by_deepspeed(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL063", "reserved-by-trainer", Severity.ERROR, needs=Object)
+@rule("NCL063", "reserved-by-trainer", Severity.ERROR, needs=Object, fix="safe")
 def reserved_by_trainer(obj: Object) -> Iterator[Problem]:
     """A TrainJob sets a variable that Kubeflow Trainer owns.
 
@@ -141,6 +143,7 @@ def reserved_by_trainer(obj: Object) -> Iterator[Problem]:
                 f"{item['name']} is set, but Kubeflow Trainer sets it itself and refuses or overwrites it",
                 obj.at("spec", "trainer", "env", index, label="not admitted"),
                 help="take it out; numNodes, numProcPerNode and the runtime's policy say it",
+                fix=remove(obj.at("spec", "trainer", "env", index)),
             )
 
 
@@ -229,7 +232,7 @@ def fabric_device_dropped(unit: Unit) -> Iterator[Problem]:
                     )
 
 
-@rule("NCL064", "timeout-in-minutes", Severity.WARNING, needs=Workload)
+@rule("NCL064", "timeout-in-minutes", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def timeout_in_minutes(workload: Workload) -> Iterator[Problem]:
     """DEEPSPEED_TIMEOUT looks like seconds, and is read as minutes.
@@ -257,6 +260,7 @@ def timeout_in_minutes(workload: Workload) -> Iterator[Problem]:
                 f"DEEPSPEED_TIMEOUT is {found.value} minutes, which is {found.integer / 60:.0f} hours",
                 found.spot,
                 help=f"write minutes: {max(found.integer // 60, 1)} where seconds were meant",
+                fix=unsafely(assigned(found, str(max(found.integer // 60, 1)))),
             )
 
 

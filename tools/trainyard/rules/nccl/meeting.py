@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.quantity import quantity
+from trainyard.rules.nccl.remedies import assigned, unsafely, unset
 from trainyard.rules.nccl.settings import Environment, assignments, environments, runs_torch
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -13,7 +14,7 @@ from trainyard.workload.model import Workload
 from trainyard.workload.plain import strings
 
 
-@rule("NCL070", "communicator-id-fixed", Severity.WARNING, needs=Workload)
+@rule("NCL070", "communicator-id-fixed", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def communicator_id_fixed(workload: Workload) -> Iterator[Problem]:
     """NCCL_COMM_ID fixes the address at which communicators meet.
@@ -45,6 +46,7 @@ def communicator_id_fixed(workload: Workload) -> Iterator[Problem]:
                 f"NCCL_COMM_ID is {found.value}, so all communicators meet at one address, past PyTorch's store",
                 found.spot,
                 help="remove it",
+                fix=unsafely(unset(found)),
             )
 
 
@@ -131,7 +133,7 @@ def settings_file_overruled(workload: Workload) -> Iterator[Problem]:
                 )
 
 
-@rule("NCL073", "more-threads-than-cpus", Severity.INFO, needs=Workload)
+@rule("NCL073", "more-threads-than-cpus", Severity.INFO, needs=Workload, fix="unsafe")
 @once
 def more_threads_than_cpus(workload: Workload) -> Iterator[Problem]:
     """Ranks times OMP_NUM_THREADS are more than the container's CPUs.
@@ -167,6 +169,7 @@ def more_threads_than_cpus(workload: Workload) -> Iterator[Problem]:
                 found.spot,
                 related=(cpus.spot,),
                 help=f"set it to {max(int(limit) // max(ranks.value, 1), 1)} or less",
+                fix=unsafely(assigned(found, str(max(int(limit) // max(ranks.value, 1), 1)))),
             )
 
 

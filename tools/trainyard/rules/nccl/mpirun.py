@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from trainyard.finding import Severity
 from trainyard.rules.nccl.passing import listed, read_by_ranks
 from trainyard.rules.nccl.pods import single_pod
+from trainyard.rules.nccl.remedies import assigned, beside
 from trainyard.rules.nccl.settings import Environment, environments, launched_by
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -130,7 +131,7 @@ def variables_not_passed_on(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL060", "transport-lists", Severity.WARNING, needs=Workload)
+@rule("NCL060", "transport-lists", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def transport_lists(workload: Workload) -> Iterator[Problem]:
     """Open MPI's lists of transports and interfaces leave something out that it needs.
@@ -169,6 +170,7 @@ def transport_lists(workload: Workload) -> Iterator[Problem]:
                     f"{exclude.name} is {exclude.value}, which brings loopback back",
                     exclude.spot.saying("takes the place of the default, which held lo"),
                     help=f"write lo,{exclude.value}",
+                    fix=assigned(exclude, f"lo,{exclude.value}"),
                 )
         layers, layer, transports = each.get("OMPI_MCA_btl"), each.get("OMPI_MCA_pml"), each.get("UCX_TLS")
         if layers is not None and layers.value and (missing := _layers_lack(layers.value)):
@@ -186,7 +188,7 @@ def transport_lists(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL062", "root-not-confirmed", Severity.ERROR, needs=Workload)
+@rule("NCL062", "root-not-confirmed", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def root_not_confirmed(workload: Workload) -> Iterator[Problem]:
     """OMPI_ALLOW_RUN_AS_ROOT is set without its confirmation.
@@ -239,6 +241,7 @@ def root_not_confirmed(workload: Workload) -> Iterator[Problem]:
                 allowed.spot,
                 related=(launch.spot,),
                 help="set both to 1, or pass --allow-run-as-root",
+                fix=beside(allowed, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
             )
 
 

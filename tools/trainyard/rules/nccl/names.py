@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from trainyard.catalogue import Variable, nearest, variable
 from trainyard.finding import Severity
 from trainyard.objects import Spot
+from trainyard.remedy import Remedy, remove
+from trainyard.rules.nccl.remedies import renamed, unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, assignments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -22,7 +24,7 @@ _LOCAL = frozenset(
 """Names that scripts of public recipes use for themselves."""
 
 
-@rule("NCL002", "near-miss-name", Severity.ERROR, needs=Workload)
+@rule("NCL002", "near-miss-name", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def near_miss_name(workload: Workload) -> Iterator[Problem]:
     """A variable's name is one or two letters away from one that a library reads.
@@ -33,11 +35,11 @@ def near_miss_name(workload: Workload) -> Iterator[Problem]:
     Bad:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
-        data: {NCCL_SOCKET_IFNAMES: eth0}
+        data: {NCCL_IB_TIMOUT: "20"}
     Good:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
-        data: {NCCL_SOCKET_IFNAME: eth0}
+        data: {NCCL_IB_TIMEOUT: "20"}
     Near miss:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
@@ -52,10 +54,11 @@ def near_miss_name(workload: Workload) -> Iterator[Problem]:
                 f"{found.name} is read by nothing; {meant.name} is one that {meant.library} reads",
                 _named(found).saying("ignored without a word"),
                 help=f"rename it to {meant.name}",
+                fix=renamed(found, meant.name),
             )
 
 
-@rule("NCL013", "phantom-or-removed-name", Severity.WARNING, needs=Workload)
+@rule("NCL013", "phantom-or-removed-name", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def phantom_or_removed_name(workload: Workload) -> Iterator[Problem]:
     """A variable is set that no release reads, or that releases in use no longer read or advise.
@@ -67,6 +70,10 @@ def phantom_or_removed_name(workload: Workload) -> Iterator[Problem]:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
         data: {NCCL_TIMEOUT: "7200"}
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_BACKEND: nccl}
     Good:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
@@ -86,10 +93,11 @@ def phantom_or_removed_name(workload: Workload) -> Iterator[Problem]:
             f"{found.name} {_standing(facts)}",
             _named(found),
             help=f"use {facts.instead}" if facts.instead else "remove it",
+            fix=_without_effect(found, facts),
         )
 
 
-@rule("NCL015", "duplicate-env", Severity.ERROR, needs=Workload)
+@rule("NCL015", "duplicate-env", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def duplicate_env(workload: Workload) -> Iterator[Problem]:
     """A container lists one environment variable twice.
@@ -123,6 +131,7 @@ def duplicate_env(workload: Workload) -> Iterator[Problem]:
                         container.spot.below("env", index, label="this entry wins"),
                         related=(container.spot.below("env", first[name], label="and hides this one"),),
                         help="keep one of the two",
+                        fix=remove(container.spot.below("env", first[name])).saying("remove the one that is hidden"),
                     )
                 first.setdefault(name, index)
 
@@ -134,6 +143,15 @@ def _named(found: Assignment) -> Spot:
         return Spot(spot.object, spot.path, spot.label, at_key=True)
     is_value = spot.path[-1:] == ("value",) and spot.path[-3:-2] == ("env",)
     return Spot(spot.object, spot.path[:-1], spot.label) if is_value else spot
+
+
+def _without_effect(found: Assignment, facts: Variable) -> Remedy | None:
+    """A name that nothing reads may go; one that never was any may become the one that was meant."""
+    instead = variable(facts.instead) if facts.instead else None
+    if not facts.instead:
+        return unset(found) if facts.status != "deprecated" else unsafely(unset(found))
+    meant = facts.status == "phantom" and instead is not None and found.value and not instead.refuses(found.value)
+    return unsafely(renamed(found, facts.instead)) if meant else None
 
 
 def _meant(name: str) -> Variable | None:

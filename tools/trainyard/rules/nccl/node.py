@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from trainyard.finding import Severity
 from trainyard.rules.nccl.image import release
 from trainyard.rules.nccl.pods import has_no_nvlink, may_place_memory, mount_of, single_pod
+from trainyard.rules.nccl.remedies import unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, assignments, environments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -18,7 +19,7 @@ _ON_AZURE_HOSTS = PurePosixPath("/opt/microsoft")
 _AZURE_IMAGES = re.compile(r"mcr\.microsoft\.com/")
 
 
-@rule("NCL012", "gdr-level-forced", Severity.WARNING, needs=Workload)
+@rule("NCL012", "gdr-level-forced", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def gdr_level_forced(workload: Workload) -> Iterator[Problem]:
     """NCCL_NET_GDR_LEVEL is forced, or a level is written so that NCCL drops it.
@@ -54,10 +55,12 @@ def gdr_level_forced(workload: Workload) -> Iterator[Problem]:
             message = f"NCCL_NET_GDR_LEVEL is forced to {value} instead of measured"
         else:
             continue
-        yield Problem(message, found.spot, help="remove it: NCCL measures the distance itself")
+        yield Problem(
+            message, found.spot, help="remove it: NCCL measures the distance itself", fix=unsafely(unset(found))
+        )
 
 
-@rule("NCL044", "shared-memory-off", Severity.WARNING, needs=Workload)
+@rule("NCL044", "shared-memory-off", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def shared_memory_off(workload: Workload) -> Iterator[Problem]:
     """NCCL_SHM_DISABLE=1 sends traffic inside a node through the NIC or a socket.
@@ -89,10 +92,11 @@ def shared_memory_off(workload: Workload) -> Iterator[Problem]:
                 f"NCCL_SHM_DISABLE is {found.value}, so GPUs of one node talk through the NIC or a socket",
                 found.spot,
                 help="remove it, and mount an emptyDir with medium Memory on /dev/shm",
+                fix=unsafely(unset(found)),
             )
 
 
-@rule("NCL045", "peer-access-off", Severity.WARNING, needs=Workload)
+@rule("NCL045", "peer-access-off", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def peer_access_off(workload: Workload) -> Iterator[Problem]:
     """NCCL_P2P_DISABLE=1 takes NVLink from a pod with several GPUs.
@@ -127,6 +131,7 @@ def peer_access_off(workload: Workload) -> Iterator[Problem]:
             found.spot,
             related=() if level is None else (level.spot.saying("has no effect beside the switch"),),
             help="remove it: a switch for finding faults",
+            fix=unsafely(unset(found)),
         )
 
 
@@ -168,7 +173,7 @@ def host_id_shared(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL047", "duplicate-gpu-allowed", Severity.WARNING, needs=Workload)
+@rule("NCL047", "duplicate-gpu-allowed", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def duplicate_gpu_allowed(workload: Workload) -> Iterator[Problem]:
     """NCCL_MULTI_RANK_GPU_ENABLE=1 lets two ranks share a GPU.
@@ -197,6 +202,7 @@ def duplicate_gpu_allowed(workload: Workload) -> Iterator[Problem]:
                 "NCCL_MULTI_RANK_GPU_ENABLE is 1, so NCCL does not notice two ranks on one GPU",
                 found.spot,
                 help="remove it",
+                fix=unsafely(unset(found)),
             )
 
 

@@ -4,22 +4,27 @@ import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
+from trainyard.remedy import Remedy
 from trainyard.rules.nccl.pods import gpu_models, outlives_the_pod
-from trainyard.rules.nccl.settings import Environment, assignments, environments
+from trainyard.rules.nccl.remedies import assigned, unsafely, unset
+from trainyard.rules.nccl.settings import Assignment, Environment, assignments, environments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.remedies import variable_of
 from trainyard.workload.launch import argument
 from trainyard.workload.model import Workload
 
 _SHORT_HEARTBEAT = 300
+_ORDERED = "CUDA_DEVICE_MAX_CONNECTIONS"
 _GRACE = 30
 _PAIR = re.compile(r"\s*\w+\s*:\s*(\[[^\]]*\]|[^,:=\[\]]+)\s*")
 _SWITCHES = frozenset({"expandable_segments", "release_lock_on_cudamalloc", "pinned_use_cuda_host_register"})
+_WORDS = {"true": "True", "1": "True", "false": "False", "0": "False"}
 _DUMP_PREFIX = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _BUFFER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 
 
-@rule("NCL052", "blocking-wait", Severity.WARNING, needs=Workload)
+@rule("NCL052", "blocking-wait", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def blocking_wait(workload: Workload) -> Iterator[Problem]:
     """TORCH_NCCL_BLOCKING_WAIT holds the CPU in each wait.
@@ -53,10 +58,11 @@ def blocking_wait(workload: Workload) -> Iterator[Problem]:
             found.spot,
             related=tuple(other.spot.saying("has no effect beside it") for other in dead),
             help="remove it; TORCH_NCCL_ASYNC_ERROR_HANDLING, on by default, ends a run whose peers are gone",
+            fix=unsafely(unset(found)),
         )
 
 
-@rule("NCL053", "errors-not-handled", Severity.WARNING, needs=Workload)
+@rule("NCL053", "errors-not-handled", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def errors_not_handled(workload: Workload) -> Iterator[Problem]:
     """A rank whose peer failed waits for ever, or loses the dump that would say why.
@@ -89,6 +95,7 @@ def errors_not_handled(workload: Workload) -> Iterator[Problem]:
                 f"{found.name} is 0, so a rank whose peer failed waits for ever",
                 found.spot.saying("holds its GPUs"),
                 help="remove it: 3 is the default",
+                fix=unsafely(unset(found)),
             )
         elif found.integer == 1 and dump is not None and dump.is_on:
             yield Problem(
@@ -96,10 +103,11 @@ def errors_not_handled(workload: Workload) -> Iterator[Problem]:
                 found.spot,
                 related=(dump.spot,),
                 help="set it to 3, the default",
+                fix=unsafely(assigned(found, "3")),
             )
 
 
-@rule("NCL054", "watchdog-timers", Severity.WARNING, needs=Workload)
+@rule("NCL054", "watchdog-timers", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def watchdog_timers(workload: Workload) -> Iterator[Problem]:
     """The timers of PyTorch's watchdog kill healthy runs, or leave stuck ones alone.
@@ -111,6 +119,10 @@ def watchdog_timers(workload: Workload) -> Iterator[Problem]:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
         data: {TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC: "60"}
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {TORCH_NCCL_ENABLE_MONITORING: "0"}
     Good:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
@@ -140,6 +152,7 @@ def watchdog_timers(workload: Workload) -> Iterator[Problem]:
                 f"{monitor.name} is {monitor.value}, so nothing ends a rank whose watchdog is stuck",
                 monitor.spot,
                 help="remove it",
+                fix=unsafely(unset(monitor)),
             )
         grace = each.pod_set.spec.get("terminationGracePeriodSeconds", _GRACE)
         if dump is not None and dump.integer is not None and isinstance(grace, int) and dump.integer > grace * 1000:
@@ -193,7 +206,7 @@ def flight_recorder_lost(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("NCL056", "allocator-options", Severity.ERROR, needs=Workload)
+@rule("NCL056", "allocator-options", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def allocator_options(workload: Workload) -> Iterator[Problem]:
     """PyTorch's allocator cannot read its options, and stops.
@@ -221,10 +234,11 @@ def allocator_options(workload: Workload) -> Iterator[Problem]:
                 f'{found.name} is "{found.value}", where {reason}',
                 found.spot.saying("PyTorch stops"),
                 help="write name:value pairs with commas between them, and True or False",
+                fix=_with_true_and_false(found),
             )
 
 
-@rule("NCL057", "launch-queue", Severity.WARNING, needs=Workload)
+@rule("NCL057", "launch-queue", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def launch_queue(workload: Workload) -> Iterator[Problem]:
     """CUDA_DEVICE_MAX_CONNECTIONS does not fit how the model is parallelised.
@@ -268,6 +282,7 @@ def launch_queue(workload: Workload) -> Iterator[Problem]:
                 "CUDA_DEVICE_MAX_CONNECTIONS is 1, so FSDP's gathers wait behind computation",
                 found.spot,
                 help="remove it: it is for Megatron's tensor and sequence parallelism",
+                fix=unsafely(unset(found)),
             )
         wrong = each.complete if found is None else found.integer not in (None, 1)
         if ordered and wrong and _tensor_parallel(each) and not _is_blackwell(workload):
@@ -276,10 +291,11 @@ def launch_queue(workload: Workload) -> Iterator[Problem]:
                 f"CUDA_DEVICE_MAX_CONNECTIONS is {now}, and Megatron's sequence parallelism needs 1",
                 each.container.spot.below("env") if found is None else found.spot,
                 help="set it to 1",
+                fix=unsafely(variable_of(each.container, _ORDERED, "1") if found is None else assigned(found, "1")),
             )
 
 
-@rule("NCL058", "nonblocking-communicators", Severity.INFO, needs=Workload)
+@rule("NCL058", "nonblocking-communicators", Severity.INFO, needs=Workload, fix="unsafe")
 @once
 def nonblocking_communicators(workload: Workload) -> Iterator[Problem]:
     """TORCH_NCCL_USE_COMM_NONBLOCKING=1 makes communicators in the background.
@@ -304,7 +320,10 @@ def nonblocking_communicators(workload: Workload) -> Iterator[Problem]:
     for found in assignments(workload, "TORCH_NCCL_USE_COMM_NONBLOCKING"):
         if found.is_on:
             yield Problem(
-                f"{found.name} is {found.value}, which has hung jobs at their start", found.spot, help="remove it"
+                f"{found.name} is {found.value}, which has hung jobs at their start",
+                found.spot,
+                help="remove it",
+                fix=unsafely(unset(found)),
             )
 
 
@@ -320,6 +339,16 @@ def _unread(value: str) -> str:
             return f"{name.strip()} is {given.strip()}, neither True nor False"
         rest = rest[pair.end() + 1 :]
     return ""
+
+
+def _with_true_and_false(found: Assignment) -> Remedy | None:
+    """The options with other spellings of True and False put right, where that is all that is wrong."""
+    pairs = [pair.partition(":") for pair in (found.value or "").split(",")]
+    mended = ",".join(
+        f"{name}:{_WORDS.get(given.strip().lower(), given) if name.strip() in _SWITCHES else given}"
+        for name, _, given in pairs
+    )
+    return None if _unread(mended) else assigned(found, mended)
 
 
 def _flag(each: Environment, *names: str) -> bool:

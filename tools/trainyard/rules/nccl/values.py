@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from trainyard.catalogue import Variable
 from trainyard.finding import Severity
+from trainyard.rules.nccl.remedies import assigned
 from trainyard.rules.nccl.settings import Assignment, assignments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -19,7 +20,7 @@ _OCTAL = re.compile(r"0\d+\Z")
 _BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-@rule("NCL001", "word-for-number", Severity.ERROR, needs=Workload)
+@rule("NCL001", "word-for-number", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def word_for_number(workload: Workload) -> Iterator[Problem]:
     """A variable that holds a whole number holds a word.
@@ -30,11 +31,11 @@ def word_for_number(workload: Workload) -> Iterator[Problem]:
     Bad:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
-        data: {NCCL_P2P_DISABLE: "true"}
+        data: {NCCL_IGNORE_CPU_AFFINITY: "true"}
     Good:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
-        data: {NCCL_P2P_DISABLE: "0"}
+        data: {NCCL_IGNORE_CPU_AFFINITY: "1"}
     Near miss:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
@@ -50,10 +51,11 @@ def word_for_number(workload: Workload) -> Iterator[Problem]:
             f'{found.name} is a whole number, and "{value}" {consequence}',
             found.spot.saying(consequence),
             help=f'write "{int(value.lower() in _TRUE)}"' if facts.type == "bool" else "write a number",
+            fix=assigned(found, str(int(value.lower() in _TRUE))) if _is_switch(facts, value) else None,
         )
 
 
-@rule("NCL005", "size-with-suffix", Severity.ERROR, needs=Workload)
+@rule("NCL005", "size-with-suffix", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def size_with_suffix(workload: Workload) -> Iterator[Problem]:
     """A number carries a unit, an exponent or a leading zero, and is read as another number.
@@ -84,6 +86,7 @@ def size_with_suffix(workload: Workload) -> Iterator[Problem]:
                 f'{found.name} is "{value}", which {facts.library} reads as {read}',
                 found.spot.saying(f"read as {read}"),
                 help=f'write "{intended}"',
+                fix=assigned(found, str(intended)),
             )
 
 
@@ -117,7 +120,7 @@ def value_refused(workload: Workload) -> Iterator[Problem]:
             yield Problem(f'{found.name} is "{value}", which {reason}', found.spot, help=_remedy(facts))
 
 
-@rule("NCL018", "value-not-honoured", Severity.WARNING, needs=Workload)
+@rule("NCL018", "value-not-honoured", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def value_not_honoured(workload: Workload) -> Iterator[Problem]:
     """A variable holds a value that its library ignores, clamps, or understands by luck.
@@ -129,6 +132,10 @@ def value_not_honoured(workload: Workload) -> Iterator[Problem]:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
         data: {NCCL_SOCKET_NTHREADS: "64"}
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_IB_DISABLE: "false"}
     Good:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
@@ -142,7 +149,12 @@ def value_not_honoured(workload: Workload) -> Iterator[Problem]:
     """
     for found, facts, value in _judged(workload):
         if _is_c_integer(facts) and value.lower() in _FALSE:
-            yield Problem(f'{found.name} is a whole number, and "{value}" is 0 by luck', found.spot, help='write "0"')
+            yield Problem(
+                f'{found.name} is a whole number, and "{value}" is 0 by luck',
+                found.spot,
+                help='write "0"',
+                fix=assigned(found, "0"),
+            )
             continue
         reason = _refusal(facts, value)
         if reason and not facts.breaks:
@@ -165,6 +177,10 @@ def _is_word_for_number(facts: Variable, value: str) -> bool:
     if not facts.is_integer or facts.unsure or not _WORD.match(value):
         return False
     return not (_is_c_integer(facts) and value.lower() in _FALSE)
+
+
+def _is_switch(facts: Variable, value: str) -> bool:
+    return facts.type == "bool" and value.lower() in _TRUE | _FALSE
 
 
 def _misread(facts: Variable, value: str) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import put
 from trainyard.rules.jobspecs import JobSpec, job_specs, jobset_spec
 from trainyard.rules.once import once
 from trainyard.rules.parts import integer, items, word
@@ -15,7 +16,7 @@ _DEFAULT_BACKOFF_LIMIT = 6
 _RESTARTS = ("RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts")
 
 
-@rule("RST006", "failure-policy-waits", Severity.WARNING, needs=Object)
+@rule("RST006", "failure-policy-waits", Severity.WARNING, needs=Object, fix="safe")
 @once
 def failure_policy_waits(item: Object) -> Iterator[Problem]:
     """A JobSet shall restart as a whole, but its Jobs first replace failed pods one by one.
@@ -68,10 +69,11 @@ def failure_policy_waits(item: Object) -> Iterator[Problem]:
                 job.spot.below("backoffLimit", label="0 restarts all ranks at the first failure"),
                 (jobset.below("failurePolicy").saying("acts when a Job has failed"),),
                 "set backoffLimit: 0 in the replicatedJob",
+                put(job.spot.below("backoffLimit"), 0),
             )
 
 
-@rule("RST007", "index-fails-alone", Severity.WARNING, needs=Workload)
+@rule("RST007", "index-fails-alone", Severity.WARNING, needs=Workload, fix="unsafe")
 def index_fails_alone(workload: Workload) -> Iterator[Problem]:
     """One rank may be given up while the others go on.
 
@@ -98,6 +100,7 @@ def index_fails_alone(workload: Workload) -> Iterator[Problem]:
             "the loss of one index leaves its peers waiting, since the Job goes on without it",
             limit.saying("counts each index alone"),
             help="use backoffLimit, or set maxFailedIndexes: 0 so that one lost index ends the Job",
+            fix=put(job.spot.below("maxFailedIndexes"), 0).unsafe(),
         )
 
 

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import put
 from trainyard.rules.jobspecs import jobset_spec
 from trainyard.rules.parts import either, integer, items, part, word, words
 from trainyard.rules.registry import Problem, rule
@@ -21,7 +23,7 @@ _BEHIND_GATES = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 _RULE_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?\Z")
 
 
-@rule("JBS001", "replicated-job-unknown", Severity.ERROR, needs=Object)
+@rule("JBS001", "replicated-job-unknown", Severity.ERROR, needs=Object, fix="safe")
 def replicated_job_unknown(item: Object) -> Iterator[Problem]:
     """A policy of a JobSet names a replicatedJob that it does not have.
 
@@ -34,6 +36,14 @@ def replicated_job_unknown(item: Object) -> Iterator[Problem]:
         metadata: {name: sft}
         spec:
           successPolicy: {operator: All, targetReplicatedJobs: [leader]}
+          replicatedJobs: [{name: driver}, {name: node}]
+    Bad:
+        # whole
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+        metadata: {name: sft}
+        spec:
+          successPolicy: {operator: All, targetReplicatedJobs: [nodes]}
           replicatedJobs: [{name: driver}, {name: node}]
     Good:
         # whole
@@ -58,7 +68,9 @@ def replicated_job_unknown(item: Object) -> Iterator[Problem]:
     names = set() if spec is None else {text(data.get("name")) for _, data in items(spec.below("replicatedJobs"))}
     for spot, name in _named(spec) if spec is not None and names else ():
         if name not in names:
-            yield Problem(f"the JobSet has no replicatedJob {name}", spot, help=f"name {either(sorted(names))}")
+            near = get_close_matches(name, sorted(names), 1, 0.7)
+            fix = put(spot, near[0]).saying(f"name {near[0]}") if near else None
+            yield Problem(f"the JobSet has no replicatedJob {name}", spot, (), f"name {either(sorted(names))}", fix)
 
 
 @rule("JBS002", "start-order-refused", Severity.ERROR, needs=Object)
@@ -114,7 +126,7 @@ def start_order_refused(item: Object) -> Iterator[Problem]:
                 yield Problem(f"dependsOn names {name}, which is not listed before it", spot.below("name"), help=help)
 
 
-@rule("JBS003", "failure-rule-refused", Severity.ERROR, needs=Object)
+@rule("JBS003", "failure-rule-refused", Severity.ERROR, needs=Object, fix="unsafe")
 def failure_rule_refused(item: Object) -> Iterator[Problem]:
     """A rule of a JobSet's failurePolicy is refused.
 
@@ -128,6 +140,14 @@ def failure_rule_refused(item: Object) -> Iterator[Problem]:
         metadata: {name: sft}
         spec:
           failurePolicy: {maxRestarts: 3, rules: [{action: FailJobSet, onJobFailureReasons: [OOMKilled]}]}
+          replicatedJobs: [{name: node}]
+    Bad:
+        # whole
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+        metadata: {name: sft}
+        spec:
+          failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}
           replicatedJobs: [{name: node}]
     Good:
         # whole
@@ -156,7 +176,13 @@ def failure_rule_refused(item: Object) -> Iterator[Problem]:
         return
     strategy = spec.below("failurePolicy", "restartStrategy")
     if word(strategy) == "InPlaceRestart":
-        yield Problem("InPlaceRestart is behind a feature gate that is off by default", strategy, help="use Recreate")
+        yield Problem(
+            "InPlaceRestart is behind a feature gate that is off by default",
+            strategy,
+            (),
+            "use Recreate",
+            put(strategy, "Recreate").unsafe(),
+        )
     seen: set[str] = set()
     for spot, data in items(spec.below("failurePolicy", "rules")):
         name, action = text(data.get("name")), text(data.get("action"))
@@ -166,7 +192,10 @@ def failure_rule_refused(item: Object) -> Iterator[Problem]:
         seen.add(name)
         if action in _BEHIND_GATES:
             help = "use RestartJobSet"
-            yield Problem(f"{action} is behind a feature gate that is off by default", spot.below("action"), help=help)
+            fix = put(spot.below("action"), "RestartJobSet").unsafe()
+            yield Problem(
+                f"{action} is behind a feature gate that is off by default", spot.below("action"), (), help, fix
+            )
         for where, reason in words(spot.below("onJobFailureReasons")):
             if reason not in _REASONS:
                 yield Problem(f"no Job fails for the reason {reason}", where, help=f"use {either(_REASONS)}")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put
 from trainyard.rules.operators.kinds import of_training_operator, replicas
 from trainyard.rules.operators.releases import training_operator
 from trainyard.rules.parts import integer, word
@@ -13,7 +14,7 @@ from trainyard.unit import Unit
 _KEEPS_FAILED_PODS = (1, 9, 4)
 
 
-@rule("LOG001", "finished-pods-removed", Severity.WARNING, needs=Object)
+@rule("LOG001", "finished-pods-removed", Severity.WARNING, needs=Object, fix="safe")
 def finished_pods_removed(item: Object) -> Iterator[Problem]:
     """The pods of a job, and with them its logs, are deleted as soon as it ends.
 
@@ -48,6 +49,7 @@ def finished_pods_removed(item: Object) -> Iterator[Problem]:
                 "finished pods are deleted at once, and their logs with them",
                 spot.saying("failed pods too"),
                 help="use Running, which stops what still runs and keeps what ended",
+                fix=put(spot, "Running"),
             )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put, remove, rename
 from trainyard.rules.once import once
 from trainyard.rules.operators.kinds import known_type, operator_kind, replicas
 from trainyard.rules.parts import either, integer, items, part
@@ -14,7 +15,7 @@ from trainyard.workload.plain import text
 _ALONE = ("Chief", "Launcher", "Master")
 
 
-@rule("OPR001", "operator-container-missing", Severity.ERROR, needs=Object)
+@rule("OPR001", "operator-container-missing", Severity.ERROR, needs=Object, fix="safe")
 @once
 def operator_container_missing(item: Object) -> Iterator[Problem]:
     """No container of a replica has the name that its operator looks for.
@@ -61,10 +62,11 @@ def operator_container_missing(item: Object) -> Iterator[Problem]:
                 f"no container is named {kind.container}, and the operator of {item.kind}s sets up no other",
                 spot.saying(f"must be {kind.container}"),
                 help=f"call the container that trains {kind.container}",
+                fix=put(spot, kind.container) if len(names) == 1 else None,
             )
 
 
-@rule("OPR002", "replica-type-unknown", Severity.ERROR, needs=Object)
+@rule("OPR002", "replica-type-unknown", Severity.ERROR, needs=Object, fix="safe")
 def replica_type_unknown(item: Object) -> Iterator[Problem]:
     """A job has a replica type that its operator does not know, or two that exclude each other.
 
@@ -77,6 +79,12 @@ def replica_type_unknown(item: Object) -> Iterator[Problem]:
         kind: PyTorchJob
         metadata: {name: bert}
         spec: {pytorchReplicaSpecs: {Chief: {replicas: 1}, Worker: {replicas: 3}}}
+    Bad:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec: {pytorchReplicaSpecs: {Master: {replicas: 1}, workers: {replicas: 3}}}
     Good:
         # whole
         apiVersion: kubeflow.org/v1
@@ -99,7 +107,9 @@ def replica_type_unknown(item: Object) -> Iterator[Problem]:
     for key in part(spot):
         if isinstance(key, str) and not known_type(kind, key):
             help = f"{item.kind}s have {either(kind.types)}"
-            yield Problem(f"{key} is no replica type of a {item.kind}", spot.below(key), help=help)
+            near = next((each for each in kind.types if each.lower() == key.lower().removesuffix("s")), None)
+            fix = None if near is None else rename(spot.below(key), near).saying(f"call it {near}")
+            yield Problem(f"{key} is no replica type of a {item.kind}", spot.below(key), help=help, fix=fix)
     found = {replica.type: replica.spot for replica in replicas(item)}
     if "Chief" in found and "Master" in found:
         related = (found["Chief"].saying("leads already"),)
@@ -111,7 +121,7 @@ def replica_type_unknown(item: Object) -> Iterator[Problem]:
         yield Problem("the MPIJob has no Launcher, which would start its ranks", spot, help="add a Launcher")
 
 
-@rule("OPR003", "replica-count-refused", Severity.ERROR, needs=Object)
+@rule("OPR003", "replica-count-refused", Severity.ERROR, needs=Object, fix="safe")
 def replica_count_refused(item: Object) -> Iterator[Problem]:
     """A replica type has a number of pods that its operator does not take.
 
@@ -124,6 +134,12 @@ def replica_count_refused(item: Object) -> Iterator[Problem]:
         kind: PyTorchJob
         metadata: {name: bert}
         spec: {pytorchReplicaSpecs: {Master: {replicas: 2}, Worker: {replicas: 2}}}
+    Bad:
+        # whole
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: bert}
+        spec: {pytorchReplicaSpecs: {Master: {restartPolicy: Never}, Worker: {replicas: 2}}}
     Good:
         # whole
         apiVersion: kubeflow.org/v1
@@ -143,9 +159,13 @@ def replica_count_refused(item: Object) -> Iterator[Problem]:
         spot = replica.spot.below("replicas")
         count = integer(spot)
         if count is None and value_at(spot) is None and (item.kind, replica.type) == ("PyTorchJob", "Master"):
-            yield Problem("the Master does not say that it has 1 pod, and the operator refuses it", spot, help=_ONE)
+            yield Problem(
+                "the Master does not say that it has 1 pod, and the operator refuses it", spot, (), _ONE, put(spot, 1)
+            )
         elif count is not None and count != 1 and replica.type in _ALONE:
-            yield Problem(f"the {replica.type} has {count} pods, but must have 1", spot, help=_ONE)
+            yield Problem(
+                f"the {replica.type} has {count} pods, but must have 1", spot, (), _ONE, put(spot, 1).unsafe()
+            )
         elif count is not None and count < 1 and replica.type == "Worker":
             help = "ask for at least 1, or leave Worker out"
             yield Problem(f"Worker has {count} pods, but must have at least 1", spot, help=help)
@@ -154,7 +174,7 @@ def replica_count_refused(item: Object) -> Iterator[Problem]:
 _ONE = "write replicas: 1"
 
 
-@rule("OPR004", "elastic-policy-refused", Severity.ERROR, needs=Object)
+@rule("OPR004", "elastic-policy-refused", Severity.ERROR, needs=Object, fix="safe")
 def elastic_policy_refused(item: Object) -> Iterator[Problem]:
     """The elastic policy of a PyTorchJob cannot hold.
 
@@ -201,7 +221,11 @@ def elastic_policy_refused(item: Object) -> Iterator[Problem]:
         related = (outer.saying("says it too"),)
         help = "leave the older field out"
         yield Problem(
-            "ranks a pod are said twice, and the operator refuses both", policy.below("nProcPerNode"), related, help
+            "ranks a pod are said twice, and the operator refuses both",
+            policy.below("nProcPerNode"),
+            related,
+            help,
+            remove(policy.below("nProcPerNode")),
         )
     least, most = integer(policy.below("minReplicas")), integer(policy.below("maxReplicas"))
     if least is not None and most is not None and least > most:

@@ -5,6 +5,7 @@ from typing import Any
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import remove
 from trainyard.rules.jobspecs import job_specs
 from trainyard.rules.once import once
 from trainyard.rules.operators.kinds import of_training_operator, replicas
@@ -103,7 +104,7 @@ def exit_code_hidden(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("RST005", "retries-never-made", Severity.WARNING, needs=Object)
+@rule("RST005", "retries-never-made", Severity.WARNING, needs=Object, fix="unsafe")
 def retries_never_made(item: Object) -> Iterator[Problem]:
     """backoffLimit asks for retries, but restartPolicy Never makes none.
 
@@ -147,6 +148,7 @@ def retries_never_made(item: Object) -> Iterator[Problem]:
             limit.saying("not looked at"),
             tuple(spot.saying("never restarts") for spot in written),
             "use OnFailure, or leave backoffLimit out",
+            remove(limit).saying("leave backoffLimit out, which is not looked at").unsafe(),
         )
 
 

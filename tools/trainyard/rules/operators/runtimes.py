@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.rules.counts import is_gpu, number, whole
 from trainyard.rules.jobspecs import jobset_spec
 from trainyard.rules.parts import either, integer, items, part, word
 from trainyard.rules.registry import Problem, rule
@@ -291,3 +292,53 @@ def _initializers(template: Object, train_job: Object) -> set[str]:
                 if own.get("name") == data.get("name") and "initializer" in mounts:
                     found.add(text(own.get("name")))
     return found
+
+
+@rule("TRJ005", "more-processes-than-gpus", Severity.ERROR, needs=Workload)
+def more_processes_than_gpus(workload: Workload) -> Iterator[Problem]:
+    """A TrainJob asks for more processes on a node than GPUs for the node, whatever its runtime says.
+
+    Each process takes the GPU of its local rank. Those past the last GPU stop with "invalid device ordinal". Where the
+    runtime is among the manifests, RDV002 compares the pods that come of both.
+
+    Bad:
+        # whole
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: TrainJob
+        metadata: {name: sft}
+        spec:
+          runtimeRef: {name: torch}
+          trainer: {numProcPerNode: 8, resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}
+    Good:
+        # whole
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: TrainJob
+        metadata: {name: sft}
+        spec:
+          runtimeRef: {name: torch}
+          trainer: {numProcPerNode: 4, resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}
+    Near miss:
+        # whole
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: TrainJob
+        metadata: {name: sft}
+        spec:
+          runtimeRef: {name: torch}
+          trainer: {numProcPerNode: 8, resourcesPerNode: {limits: {cpu: "16"}}}
+
+    Source: https://www.kubeflow.org/docs/components/trainer/user-guides/pytorch/
+    """
+    if workload.object.kind != "TrainJob" or workload.pod_sets:
+        return
+    trainer = workload.object.at("spec", "trainer")
+    limits = trainer.below("resourcesPerNode", "limits")
+    asked = whole(part(trainer).get("numProcPerNode"))
+    for name, amount in part(limits).items():
+        gpus = whole(amount) if isinstance(name, str) and is_gpu(name) else None
+        if asked is not None and gpus and asked > gpus:
+            yield Problem(
+                f"{number(asked, 'rank')} start on a node, but the node gets {number(gpus, 'GPU')}",
+                trainer.below("numProcPerNode"),
+                (limits.below(name).saying("GPUs of one node"),),
+                f"set numProcPerNode to {gpus}, or ask for more GPUs",
+            )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put, remove
 from trainyard.rules.parts import either, integer, items, part, word
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule
@@ -15,7 +16,7 @@ _PLUGINS = ("env", "hcclrank", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflo
 _DEFAULT_QUEUE = "default"
 
 
-@rule("VOL001", "task-gang-too-large", Severity.ERROR, needs=Object)
+@rule("VOL001", "task-gang-too-large", Severity.ERROR, needs=Object, fix="safe")
 def task_gang_too_large(item: Object) -> Iterator[Problem]:
     """A task of a Volcano job asks for more pods than it makes, or its partitions do not add up.
 
@@ -50,7 +51,8 @@ def task_gang_too_large(item: Object) -> Iterator[Problem]:
             continue
         if least is not None and least > pods:
             said = f"task {text(data.get('name'))} waits for {least} pods, but has {pods}"
-            yield Problem(said, spot.below("minAvailable"), help=f"set it to at most {pods}")
+            where = spot.below("minAvailable")
+            yield Problem(said, where, help=f"set it to at most {pods}", fix=put(where, pods))
         number, size = integer(policy.below("totalPartitions")), integer(policy.below("partitionSize"))
         if number is not None and size is not None and number * size != pods:
             said = f"{number} partitions of {size} are {number * size} pods, but the task has {pods}"
@@ -160,7 +162,7 @@ def volcano_queue_missing(workload: Workload) -> Iterator[Problem]:
         yield Problem(f"there is no queue {name}", spot, help=help)
 
 
-@rule("VOL004", "topology-said-twice", Severity.ERROR, needs=Object)
+@rule("VOL004", "topology-said-twice", Severity.ERROR, needs=Object, fix="unsafe")
 def topology_said_twice(item: Object) -> Iterator[Problem]:
     """A Volcano job says twice how far its pods may be apart.
 
@@ -195,7 +197,11 @@ def topology_said_twice(item: Object) -> Iterator[Problem]:
             related = (spot.below("highestTierAllowed").saying("says it too"),)
             help = "leave one of them out"
             yield Problem(
-                "the highest tier is given by number and by name", spot.below("highestTierName"), related, help
+                "the highest tier is given by number and by name",
+                spot.below("highestTierName"),
+                related,
+                help,
+                remove(spot.below("highestTierName")).unsafe(),
             )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import put
 from trainyard.rules.jobspecs import job_specs
 from trainyard.rules.once import once
 from trainyard.rules.operators.kinds import operator_kind, replicas
@@ -46,7 +47,7 @@ class _Choice:
     words: tuple[str, ...]
 
 
-@rule("OPR006", "word-unknown", Severity.ERROR, needs=Workload)
+@rule("OPR006", "word-unknown", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def word_unknown(workload: Workload) -> Iterator[Problem]:
     """A field that takes one of a few words holds another.
@@ -78,7 +79,8 @@ def word_unknown(workload: Workload) -> Iterator[Problem]:
         if said and said not in choice.words:
             near = next((each for each in choice.words if each.lower() == said.lower()), "")
             help = f"write {near}" if near else f"use {either(choice.words)}"
-            yield Problem(f"{choice.spot.path[-1]} knows no {said}", choice.spot, help=help)
+            fix = put(choice.spot, near) if near else None
+            yield Problem(f"{choice.spot.path[-1]} knows no {said}", choice.spot, help=help, fix=fix)
 
 
 def _of_pods(workload: Workload) -> Iterator[_Choice]:

@@ -4,18 +4,19 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put, remove
 from trainyard.rules.once import once
 from trainyard.rules.parts import pairs
 from trainyard.rules.queues.kueue import FRAMEWORKS, PRIORITY, QUEUE, frameworks, is_queued, pod_metadata, settings
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
-from trainyard.workload.adapters import adapter
+from trainyard.workload.adapters import PLAIN, adapter
 from trainyard.workload.model import Workload
 
 _MAX_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
-@rule("QUE001", "queue-label-misplaced", Severity.WARNING, needs=Workload)
+@rule("QUE001", "queue-label-misplaced", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def queue_label_misplaced(workload: Workload) -> Iterator[Problem]:
     """A job names its queue where Kueue does not look.
@@ -48,6 +49,7 @@ def queue_label_misplaced(workload: Workload) -> Iterator[Problem]:
                     f"{key} is read on the labels of the {item.kind} alone, and is not there",
                     spot.below(key),
                     help=f"move it to metadata.labels of the {item.kind}",
+                    fix=remove(spot.below(key)) & put(item.at("metadata", "labels", key), pairs(spot)[key]),
                 )
 
 
@@ -100,7 +102,7 @@ def kind_not_queued(unit: Unit) -> Iterator[Problem]:
     named = [(frameworks(parsed), spot) for parsed, spot in settings((*unit.objects, *(unit.platform or ())))]
     for item in unit.objects:
         known = FRAMEWORKS.get(f"{item.api_version}/{item.kind}")
-        if not is_queued(item) or (adapter(item) is None and known is None and item.kind != "MPIJob"):
+        if not is_queued(item) or (_is_foreign(item) and known is None):
             continue
         spot = item.at("metadata", "labels", QUEUE)
         if known is None:
@@ -136,3 +138,8 @@ def run_time_refused(item: Object) -> Iterator[Problem]:
     if seconds is not None and not (seconds.isascii() and seconds.isdigit() and int(seconds) > 0):
         help = "write the number of seconds, above 0"
         yield Problem(f"{seconds} is no number of seconds", labels.below(_MAX_SECONDS), help=help)
+
+
+def _is_foreign(item: Object) -> bool:
+    """Whether nothing is known of what Kueue makes of a kind: no training job, or one of pods that it counts alone."""
+    return (adapter(item) is None and item.kind != "MPIJob") or item.kind in PLAIN

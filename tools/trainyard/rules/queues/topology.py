@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
+from trainyard.remedy import all_of, put, remove
 from trainyard.rules.once import once
 from trainyard.rules.parts import either, items, pairs, word
 from trainyard.rules.queues.kueue import GROUP, cluster_queue, flavors
@@ -59,7 +60,7 @@ def topology_refused(workload: Workload) -> Iterator[Problem]:
             yield Problem(said, where, help=help)
 
 
-@rule("QUE008", "topology-misplaced", Severity.WARNING, needs=Workload)
+@rule("QUE008", "topology-misplaced", Severity.WARNING, needs=Workload, fix="safe")
 def topology_misplaced(workload: Workload) -> Iterator[Problem]:
     """A job asks for a topology on itself, where Kueue does not look.
 
@@ -89,6 +90,15 @@ def topology_misplaced(workload: Workload) -> Iterator[Problem]:
                     spot.below(key),
                     (workload.pod_sets[0].template.below("metadata", label="belongs here"),),
                     "move it to the annotations of the pod template",
+                    all_of(
+                        (
+                            remove(spot.below(key)),
+                            *(
+                                put(each.template.below("metadata", "annotations", key), pairs(spot)[key])
+                                for each in workload.pod_sets
+                            ),
+                        )
+                    ),
                 )
 
 

@@ -2,4 +2,5 @@
 
 from trainyard.rules.rayjobs import autoscaler as autoscaler
 from trainyard.rules.rayjobs import groups as groups
+from trainyard.rules.rayjobs import images as images
 from trainyard.rules.rayjobs import lifetime as lifetime

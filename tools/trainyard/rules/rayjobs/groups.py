@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import put, remove
 from trainyard.rules.counts import is_gpu, whole
 from trainyard.rules.parts import integer, pairs, part, word
 from trainyard.rules.rayjobs.clusters import all_groups, cluster_spec, head_variable, worker_groups
@@ -15,7 +16,7 @@ _RESOURCES = ("num-cpus", "num-gpus", "memory", "resources")
 _FAULT_TOLERANT = "ray.io/ft-enabled"
 
 
-@rule("RAY005", "worker-group-bounds", Severity.ERROR, needs=Object)
+@rule("RAY005", "worker-group-bounds", Severity.ERROR, needs=Object, fix="unsafe")
 def worker_group_bounds(item: Object) -> Iterator[Problem]:
     """The number of a worker group's pods contradicts its bounds.
 
@@ -54,11 +55,23 @@ def worker_group_bounds(item: Object) -> Iterator[Problem]:
         elif count is not None and most is not None and count > most:
             related = (group.below("maxReplicas").saying("no more are made"),)
             said = f"group {name} asks for {count} replicas, but gets {most}"
-            yield Problem(said, group.below("replicas"), related, f"raise maxReplicas to {count}")
+            yield Problem(
+                said,
+                group.below("replicas"),
+                related,
+                f"raise maxReplicas to {count}",
+                put(group.below("maxReplicas"), count).unsafe(),
+            )
         elif count is not None and least is not None and count < least:
             related = (group.below("minReplicas").saying("no fewer are made"),)
             said = f"group {name} asks for {count} replicas, but gets {least}"
-            yield Problem(said, group.below("replicas"), related, f"lower minReplicas to {count}")
+            yield Problem(
+                said,
+                group.below("replicas"),
+                related,
+                f"lower minReplicas to {count}",
+                put(group.below("minReplicas"), count).unsafe(),
+            )
 
 
 @rule("RAY006", "worker-groups-share-a-name", Severity.ERROR, needs=Object)
@@ -141,7 +154,7 @@ def ray_resources_said_twice(item: Object) -> Iterator[Problem]:
             yield Problem(f"{what} may not get labels by rayStartParams", params.below("labels"), help=help)
 
 
-@rule("RAY008", "ray-counts-missing-gpus", Severity.ERROR, needs=Object)
+@rule("RAY008", "ray-counts-missing-gpus", Severity.ERROR, needs=Object, fix="safe")
 def ray_counts_missing_gpus(item: Object) -> Iterator[Problem]:
     """Ray is told of more GPUs than its container has.
 
@@ -191,7 +204,9 @@ def ray_counts_missing_gpus(item: Object) -> Iterator[Problem]:
         if number is not None and number > has:
             related = (limits.saying("what it has"),)
             help = "leave num-gpus out: the limit is told to Ray"
-            yield Problem(f"Ray is told that {what} has {number} GPUs, but it has {has}", told, related, help)
+            yield Problem(
+                f"Ray is told that {what} has {number} GPUs, but it has {has}", told, related, help, remove(told)
+            )
 
 
 @rule("RAY009", "fault-tolerance-said-twice", Severity.ERROR, needs=Object)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.remedy import put, remove
 from trainyard.rules.parts import integer, items, part, word
 from trainyard.rules.places import value_at
 from trainyard.rules.rayjobs.clusters import job_spec
@@ -12,7 +13,7 @@ from trainyard.rules.registry import Problem, rule
 _SELECTOR = "ray.io/cluster"
 
 
-@rule("RAY001", "ray-cluster-unclear", Severity.ERROR, needs=Object)
+@rule("RAY001", "ray-cluster-unclear", Severity.ERROR, needs=Object, fix="unsafe")
 def ray_cluster_unclear(item: Object) -> Iterator[Problem]:
     """A RayJob does not say which cluster it runs on, or says it twice.
 
@@ -25,6 +26,16 @@ def ray_cluster_unclear(item: Object) -> Iterator[Problem]:
         kind: RayJob
         metadata: {name: dino}
         spec: {entrypoint: python train.py, clusterSelector: {cluster: shared}}
+    Bad:
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: dino}
+        spec:
+          entrypoint: python train.py
+          clusterSelector: {ray.io/cluster: shared}
+          rayClusterSpec:
+            headGroupSpec: {template: {spec: {containers: [{name: head, image: "rayproject/ray:2.9.0"}]}}}
     Good:
         # whole
         apiVersion: ray.io/v1
@@ -48,12 +59,13 @@ def ray_cluster_unclear(item: Object) -> Iterator[Problem]:
         yield Problem(f"clusterSelector names no cluster: it has no {_SELECTOR}", selector, help=f"set {_SELECTOR}")
     elif part(selector) and part(cluster):
         said = "the RayJob runs on a cluster that exists, and its rayClusterSpec is not read"
-        yield Problem(said, cluster, (selector.saying("is read"),), "leave one of them out")
+        fix = remove(cluster).saying("leave rayClusterSpec out, which is not read").unsafe()
+        yield Problem(said, cluster, (selector.saying("is read"),), "leave one of them out", fix)
     elif not part(selector) and not part(cluster):
         yield Problem("the RayJob has no cluster to run on", spec, help="add rayClusterSpec or clusterSelector")
 
 
-@rule("RAY002", "ray-cluster-not-shut-down", Severity.ERROR, needs=Object)
+@rule("RAY002", "ray-cluster-not-shut-down", Severity.ERROR, needs=Object, fix="safe")
 def ray_cluster_not_shut_down(item: Object) -> Iterator[Problem]:
     """A RayJob asks for something that needs its cluster to go when it ends, and keeps the cluster.
 
@@ -97,16 +109,16 @@ def ray_cluster_not_shut_down(item: Object) -> Iterator[Problem]:
     else:
         if (integer(seconds) or 0) > 0:
             said = "ttlSecondsAfterFinished needs shutdownAfterJobFinishes"
-            yield Problem(said, seconds, (shuts,), "set shutdownAfterJobFinishes: true")
+            yield Problem(said, seconds, (shuts,), "set shutdownAfterJobFinishes: true", put(shuts, True))
         if value_at(suspend) is True:
             said = "only a RayJob that shuts its cluster down may be suspended"
-            yield Problem(said, suspend, (shuts,), "set shutdownAfterJobFinishes: true")
+            yield Problem(said, suspend, (shuts,), "set shutdownAfterJobFinishes: true", put(shuts, True).unsafe())
     if value_at(suspend) is True and part(selector):
         said = "a RayJob on a cluster that exists cannot be suspended"
         yield Problem(said, suspend, (selector,), "use rayClusterSpec")
 
 
-@rule("RAY003", "submission-mode-refused", Severity.ERROR, needs=Object)
+@rule("RAY003", "submission-mode-refused", Severity.ERROR, needs=Object, fix="safe")
 def submission_mode_refused(item: Object) -> Iterator[Problem]:
     """A RayJob asks for something that its way of submission does not have.
 
@@ -140,17 +152,23 @@ def submission_mode_refused(item: Object) -> Iterator[Problem]:
     mode, retries, selector = (spec.below(name) for name in ("submissionMode", "backoffLimit", "clusterSelector"))
     if (integer(retries) or 0) > 0:
         if part(selector):
-            yield Problem("retries need a cluster of their own", retries, (selector,), "leave backoffLimit out")
+            yield Problem(
+                "retries need a cluster of their own", retries, (selector,), "leave backoffLimit out", remove(retries)
+            )
         if word(mode) == "InteractiveMode":
             yield Problem(
-                "a RayJob that is submitted by hand has no retries", retries, (mode,), "leave backoffLimit out"
+                "a RayJob that is submitted by hand has no retries",
+                retries,
+                (mode,),
+                "leave backoffLimit out",
+                remove(retries),
             )
     if word(mode) == "SidecarMode":
         for spot in _not_beside_the_head(spec):
             yield Problem(f"SidecarMode takes no {spot.path[-1]}", spot, (mode,), "leave it out, or use K8sJobMode")
 
 
-@rule("RAY004", "ray-cluster-outlives-job", Severity.INFO, needs=Object)
+@rule("RAY004", "ray-cluster-outlives-job", Severity.INFO, needs=Object, fix="unsafe")
 def ray_cluster_outlives_job(item: Object) -> Iterator[Problem]:
     """The cluster of a RayJob goes on when the job has ended, and keeps its GPUs.
 
@@ -183,7 +201,8 @@ def ray_cluster_outlives_job(item: Object) -> Iterator[Problem]:
     queued = "kueue.x-k8s.io/queue-name" in part(item.at("metadata", "labels"))
     if not queued and value_at(spec.below("shutdownAfterJobFinishes")) is not True:
         said = "the cluster keeps its nodes when the job has ended"
-        yield Problem(said, spec.below("shutdownAfterJobFinishes"), help="set shutdownAfterJobFinishes: true")
+        shuts = spec.below("shutdownAfterJobFinishes")
+        yield Problem(said, shuts, help="set shutdownAfterJobFinishes: true", fix=put(shuts, True).unsafe())
 
 
 def _not_beside_the_head(spec: Spot) -> Iterator[Spot]:

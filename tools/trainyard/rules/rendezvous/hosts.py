@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.remedy import Remedy, put
 from trainyard.rules.counts import number
 from trainyard.rules.meetings import Meeting, meetings
 from trainyard.rules.once import once
@@ -23,7 +24,7 @@ from trainyard.workload.services import (
 )
 
 
-@rule("RDV003", "rendezvous-host-unknown", Severity.ERROR, needs=Workload)
+@rule("RDV003", "rendezvous-host-unknown", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def rendezvous_host_unknown(workload: Workload) -> Iterator[Problem]:
     """The rendezvous host is no pod of the job.
@@ -42,6 +43,9 @@ def rendezvous_host_unknown(workload: Workload) -> Iterator[Problem]:
                 env:
                 - name: PET_RDZV_ENDPOINT
                   value: llama-sft-4.llama-sft:29400
+    Bad:
+        kind: Job
+        spec: {template: {spec: {subdomain: null}}}
 
     Good:
 
@@ -83,7 +87,16 @@ def rendezvous_host_unknown(workload: Workload) -> Iterator[Problem]:
             remedy = f"set subdomain: {meeting.means.subdomain} in the pod template"
         related = () if subdomain is None or subdomain.implied else (subdomain.spot.saying("the pods' subdomain"),)
         message = f"rendezvous host {meeting.host.value} is no pod of the job: {reason}"
-        yield Problem(message, meeting.host.spot.saying("every rank dials this"), related, remedy)
+        fix = _with_subdomain(workload, meeting, subdomain)
+        yield Problem(message, meeting.host.spot.saying("every rank dials this"), related, remedy, fix)
+
+
+def _with_subdomain(workload: Workload, meeting: Meeting, subdomain: Setting | None) -> Remedy | None:
+    """The subdomain that the dialled name holds, where the pods have none and a Service of that name gives it."""
+    pods = meeting.start.pod_set
+    if meeting.means.means is not Means.WRONG_SUBDOMAIN or subdomain is not None or not _has_service(workload, meeting):
+        return None
+    return put(pods.template.below("spec", "subdomain"), meeting.means.subdomain)
 
 
 def _why_unknown(workload: Workload, meeting: Meeting) -> str | None:
@@ -145,7 +158,7 @@ def _no_such_name(workload: Workload, meeting: Meeting) -> str | None:
     return "no pod and no Service has this name"
 
 
-@rule("RDV004", "headless-service-missing", Severity.ERROR, needs=Workload)
+@rule("RDV004", "headless-service-missing", Severity.ERROR, needs=Workload, fix="safe")
 def headless_service_missing(workload: Workload) -> Iterator[Problem]:
     """The pods' subdomain has no headless Service that selects them.
 
@@ -157,6 +170,10 @@ def headless_service_missing(workload: Workload) -> Iterator[Problem]:
         kind: Service
         metadata:
           name: llama
+    Bad:
+        kind: Service
+        metadata: {name: llama-sft}
+        spec: {clusterIP: null}
 
     Good:
 
@@ -188,6 +205,7 @@ def headless_service_missing(workload: Workload) -> Iterator[Problem]:
                 service.at("spec", "clusterIP", label="must be None"),
                 (subdomain.spot.saying("the pods' subdomain"),),
                 "set clusterIP: None",
+                put(service.at("spec", "clusterIP"), "None"),
             )
         elif mapping(service.data.get("spec")).get("selector") and selects_pods(service, pod_set) is False:
             yield Problem(
@@ -217,7 +235,7 @@ def _no_service(workload: Workload, pod_set: PodSet, subdomain: Setting) -> Iter
     )
 
 
-@rule("RDV005", "unready-peers-hidden", Severity.ERROR, needs=Workload)
+@rule("RDV005", "unready-peers-hidden", Severity.ERROR, needs=Workload, fix="safe")
 def unready_peers_hidden(workload: Workload) -> Iterator[Problem]:
     """The Service that rendezvous needs hides pods that are not ready.
 
@@ -261,6 +279,7 @@ def unready_peers_hidden(workload: Workload) -> Iterator[Problem]:
                 f"the controller's Service {made.name} hides pods that are not ready, but ranks meet before they are",
                 made.spot.saying("must be true"),
                 help="set publishNotReadyAddresses: true, or leave it out",
+                fix=put(made.spot, True),
             )
     for service, meeting in needed.values():
         if mapping(service.data.get("spec")).get("publishNotReadyAddresses") is True:
@@ -270,4 +289,5 @@ def unready_peers_hidden(workload: Workload) -> Iterator[Problem]:
             service.at("spec", "publishNotReadyAddresses", label="must be true"),
             (meeting.host.spot.saying("every rank dials this while it starts"),),
             "set publishNotReadyAddresses: true",
+            put(service.at("spec", "publishNotReadyAddresses"), True),
         )

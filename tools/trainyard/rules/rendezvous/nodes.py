@@ -3,16 +3,19 @@
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
+from trainyard.objects import Spot
+from trainyard.remedy import Remedy, put
 from trainyard.rules.counts import number, whole
 from trainyard.rules.meetings import meetings
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.remedies import told
 from trainyard.rules.starts import Start, meets_others, names_a_meeting, nodes, pods_that_start, starts
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.plain import mapping
 
 
-@rule("RDV001", "nodes-mismatch", Severity.ERROR, needs=Workload)
+@rule("RDV001", "nodes-mismatch", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def nodes_mismatch(workload: Workload) -> Iterator[Problem]:
     """The launcher waits for another number of nodes than the pods that run it.
@@ -76,10 +79,16 @@ def nodes_mismatch(workload: Workload) -> Iterator[Problem]:
         else:
             message = f"{launcher} counts on {least} to {most} nodes, but {pods} {run} it"
         related = (start.pod_set.count.spot.saying(number(start.pod_set.count.value, "pod")),)
-        yield Problem(message, expected.spot.saying("nodes"), related, f"set the number of nodes to {pods}")
+        yield Problem(
+            message,
+            expected.spot.saying("nodes"),
+            related,
+            f"set the number of nodes to {pods}",
+            _with_nodes(expected, pods),
+        )
 
 
-@rule("RDV007", "job-not-indexed", Severity.ERROR, needs=Workload)
+@rule("RDV007", "job-not-indexed", Severity.ERROR, needs=Workload, fix="safe")
 def job_not_indexed(workload: Workload) -> Iterator[Problem]:
     """A Job of several ranks gives its pods no index, or does not run them all at once.
 
@@ -130,6 +139,7 @@ def job_not_indexed(workload: Workload) -> Iterator[Problem]:
                 job.below("completionMode", label="must be Indexed"),
                 (start.launch.spot.saying("needs a fixed name for each pod"),),
                 "set completionMode: Indexed",
+                _with_indices(job, parallelism, completions),
             )
         elif parallelism is not None and completions is not None and parallelism < completions:
             yield Problem(
@@ -137,6 +147,7 @@ def job_not_indexed(workload: Workload) -> Iterator[Problem]:
                 job.below("parallelism", label=f"{parallelism} at once"),
                 (job.below("completions", label=f"{completions} in all"),),
                 f"set parallelism to {completions}, so that all ranks meet",
+                put(job.below("parallelism"), completions),
             )
 
 
@@ -200,6 +211,22 @@ def node_rank_fixed(workload: Workload) -> Iterator[Problem]:
             (start.pod_set.count.spot.saying(number(pods, "pod")),),
             "take the rank from the pod's index: $(JOB_COMPLETION_INDEX), or use rdzv_backend c10d, which needs none",
         )
+
+
+def _with_nodes(expected: Setting, pods: int) -> Remedy | None:
+    """The number of pods for that of nodes; unsafe, since the number of pods may be the one that is wrong."""
+    least, most = expected.value
+    written = Setting(str(most) if least == most else f"{least}:{most}", expected.spot, expected.implied)
+    remedy = told(written, pods, "nnodes", "num_nodes", "num_machines")
+    return None if remedy is None else remedy.unsafe()
+
+
+def _with_indices(job: Spot, parallelism: int | None, completions: int | None) -> Remedy | None:
+    """Indices, and the completions that they need."""
+    indexed = put(job.below("completionMode"), "Indexed")
+    if completions is not None and completions == parallelism:
+        return indexed
+    return None if completions is not None else indexed & put(job.below("completions"), parallelism)
 
 
 def _node_rank(start: Start) -> Setting | None:

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
+from trainyard.remedy import Remedy, all_of, remove
 from trainyard.rules.counts import gpu_limit, number
 from trainyard.rules.mpi import mpi_ranks_per_worker
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.remedies import told
 from trainyard.rules.starts import ranks_per_pod, starts
 from trainyard.workload.made import written
 from trainyard.workload.model import Container, Setting, Workload
@@ -17,7 +19,7 @@ from trainyard.workload.plain import entries, sequence, text
 _SET_BY_TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 
 
-@rule("RDV002", "ranks-per-node-mismatch", Severity.ERROR, needs=Workload)
+@rule("RDV002", "ranks-per-node-mismatch", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def ranks_per_node_mismatch(workload: Workload) -> Iterator[Problem]:
     """The launcher starts more ranks in a pod than the pod has GPUs.
@@ -79,11 +81,18 @@ def ranks_per_node_mismatch(workload: Workload) -> Iterator[Problem]:
                 ranks.spot.saying("ranks of one pod"),
                 (limit.spot.saying("GPUs of one pod"),),
                 f"start {number(container.gpus, 'rank')} in each pod, or ask for {number(ranks.value, 'GPU')}",
+                _with_ranks(ranks, container),
             )
         auto, cpus = start.launch.option("nproc_per_node"), container.limits.get("cpu")
+        if auto is not None and auto.value == "gpu" and cpus is not None and not _has_device(container):
+            yield Problem(
+                "nproc_per_node gpu stops torchrun where there is no GPU, and the container asks for none",
+                auto.spot.saying("counts GPUs"),
+                help="ask for GPUs, or write the number of ranks out",
+            )
         if auto is None or auto.value not in ("auto", "cpu") or cpus is None:
             continue
-        if auto.value == "auto" and any("/" in name for name in container.limits):
+        if auto.value == "auto" and _has_device(container):
             continue
         yield Problem(
             f"nproc_per_node {auto.value} starts a rank for each core of the node, but the container has {cpus.value}",
@@ -91,6 +100,10 @@ def ranks_per_node_mismatch(workload: Workload) -> Iterator[Problem]:
             (cpus.spot.saying("CPUs of one pod"),),
             "write the number of ranks out",
         )
+
+
+def _has_device(container: Container) -> bool:
+    return any("/" in name for name in container.limits)
 
 
 @rule("RDV012", "launcher-missing", Severity.ERROR, needs=Workload)
@@ -146,7 +159,7 @@ def launcher_missing(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("RDV009", "idle-gpus", Severity.WARNING, needs=Workload)
+@rule("RDV009", "idle-gpus", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def idle_gpus(workload: Workload) -> Iterator[Problem]:
     """The launcher starts fewer ranks in a pod than the pod has GPUs.
@@ -201,6 +214,7 @@ def idle_gpus(workload: Workload) -> Iterator[Problem]:
             ranks.spot.saying(number(ranks.value, "rank")),
             (limit.spot.saying("GPUs of one pod"),),
             f"start {container.gpus} ranks in each pod, or ask for {number(ranks.value, 'GPU')}",
+            _with_ranks(ranks, container),
         )
 
 
@@ -224,7 +238,7 @@ def _ranks(workload: Workload) -> Iterator[tuple[Container, Setting, str]]:
             yield container, *found
 
 
-@rule("RDV011", "reserved-env-set", Severity.WARNING, needs=Workload)
+@rule("RDV011", "reserved-env-set", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def reserved_env_set(workload: Workload) -> Iterator[Problem]:
     """A variable that the launcher or the job's controller sets is set by hand.
@@ -289,7 +303,19 @@ def reserved_env_set(workload: Workload) -> Iterator[Problem]:
                 found[0][1].saying("never reaches the program"),
                 tuple(spot.saying("nor does this") for _, spot in found[1:]),
                 "take it out; the number of nodes, ranks and the endpoint belong to the launcher's own options",
+                all_of(remove(_whole(spot)).unsafe() for _, spot in found),
             )
+
+
+def _with_ranks(ranks: Setting, container: Container) -> Remedy | None:
+    """A rank for each GPU."""
+    remedy = told(ranks, container.gpus, "nproc_per_node", "nproc-per-node", "num_gpus")
+    return None if remedy is None else remedy.unsafe()
+
+
+def _whole(spot: Spot) -> Spot:
+    """A variable with its name: the item of `env`, or the key of a ConfigMap."""
+    return Spot(spot.object, spot.path[:-1]) if "env" in spot.path[-3:] else spot
 
 
 def _own_variables(container: Container) -> Iterator[tuple[str, Spot]]:

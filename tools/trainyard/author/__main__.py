@@ -1,0 +1,7 @@
+"""python -m trainyard.author"""
+
+import sys
+
+from trainyard.author.command import main
+
+sys.exit(main())

@@ -1,0 +1,292 @@
+"""new-job: writes the folder of a job, with the numbers that its author need not know."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from trainyard.author.answers import (
+    Answers,
+    Refused,
+    Wishes,
+    check_choice,
+    check_name,
+    check_new,
+    check_nodes,
+    check_path,
+)
+from trainyard.author.ask import Asker
+from trainyard.author.choices import Choices
+from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
+
+if TYPE_CHECKING:
+    from trainyard.author.propose import Proposal
+
+_EXAMPLES = """\
+examples:
+  tools/new-job                                  asks, on a terminal
+  tools/new-job --name my-run --cluster gpu-east --team research --launcher torchrun \\
+      --model llama-3.1-8b --nodes 4 --data /data/web --dry-run
+  tools/new-job --name my-run --batch 512 --learning-rate 2e-4 --steps 10000      asks the rest
+
+It proposes the batch and the learning rate of the published recipe whose model is nearest in weights
+(schemas/hardware/recipes.yaml), and the sharding, micro-batch and checkpoints that tools/plan-job forecasts as
+fastest among those that fit. What you give is taken as it is. Nothing is overwritten.
+
+exit codes:
+  0    written (with --dry-run: would be), and lints clean
+  1    written, but it has errors, which are shown
+  2    bad usage, an answer that cannot be taken, or no proposal that fits; nothing is written
+  3    a fault of the tools or of their set-up
+  130  interrupted; nothing is written
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def main(arguments: Sequence[str] | None = None, read: Callable[[str], str] = input) -> int:
+    """Run new-job. Returns its exit code; prints one line, never a traceback, for what users can mend."""
+    try:
+        return _new(_parser().parse_args(arguments), read)
+    except (UsageError, InputError) as error:
+        return _ended(str(error), EXIT_BAD_INPUT)
+    except Refused as error:
+        return _ended(str(error), EXIT_BAD_INPUT, error.findings)
+    except EOFError:
+        return _ended("the answers ended; nothing is written", EXIT_BAD_INPUT)
+    except Fault as error:
+        return _ended(f"fault: {error}", EXIT_FAULT)
+    except KeyboardInterrupt:
+        return _ended("interrupted; nothing is written", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAULT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="new-job",
+        description="Writes the folder of a job: asks what only its author knows, and proposes the rest.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    asked = parser.add_argument_group("asked for on a terminal where they are missing")
+    asked.add_argument("--name", help="name of the run; it names its folder, pods and metrics")
+    asked.add_argument("--cluster", help="where it runs: a folder of clusters/")
+    asked.add_argument("--team", help="a team with a namespace on that cluster")
+    asked.add_argument("--launcher", help="how it is launched: a folder of base/ (default: torchrun)")
+    asked.add_argument("--model", help="preset of the trainer")
+    asked.add_argument("--nodes", help="nodes, each with all of its GPUs")
+    asked.add_argument("--data", metavar="PATH", help="folder of the dataset: /data/<folder>")
+    asked.add_argument("--claim", help="claim of the dataset (default: the cluster's first)")
+    wanted = parser.add_argument_group("proposed where they are missing")
+    wanted.add_argument("--batch", type=_count, metavar="N", help="samples of an optimizer step, over all ranks")
+    wanted.add_argument("--learning-rate", type=_rate, metavar="R", help="peak learning rate")
+    wanted.add_argument("--steps", type=_count, metavar="N", help="optimizer steps")
+    wanted.add_argument("--tokens", type=_tokens, metavar="N", help="tokens to train on, instead of --steps")
+    wanted.add_argument("--sequence-length", type=_count, metavar="N", help="tokens of a sample")
+    parser.add_argument("--queue", help="a folder of base/queue (default: none)")
+    parser.add_argument("--dry-run", action="store_true", help="show the files, findings and forecast; write nothing")
+    parser.add_argument("--request", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--list-launchers", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
+    return parser
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 10**9:
+        raise ValueError(text)
+    return value
+
+
+def _rate(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 10:
+        raise ValueError(text)
+    return value
+
+
+def _tokens(text: str) -> float:
+    value = float(text)
+    if not 1 <= value <= 1e18:
+        raise ValueError(text)
+    return value
+
+
+for _type, _name in ((_count, "count"), (_rate, "rate"), (_tokens, "number of tokens")):
+    _type.__name__ = _name
+
+
+def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
+    from trainyard.author.files import job, kustomization, place
+    from trainyard.author.propose import propose
+    from trainyard.author.trial import copied, judge
+    from trainyard.discover import repository_root
+    from trainyard.report.terminal import columns, wants_color
+    from trainyard.sources import Sources
+
+    if options.steps is not None and options.tokens is not None:
+        raise UsageError("give --steps or --tokens, not both")
+    root = (options.root or repository_root(Path.cwd(), [])).resolve()
+    choices = Choices(Sources(root))
+    if not choices.clusters() or not choices.launchers():
+        raise UsageError(f"{root} has no clusters/ and base/ to make a job of")
+    if options.list_launchers or options.request:
+        return _for_a_program(root, choices, options.request)
+    asker = Asker(sys.stdin is not None and sys.stdin.isatty(), read)
+    answers = _answers(options, choices, asker)
+    wishes = Wishes(options.batch, options.learning_rate, options.steps, options.tokens, options.sequence_length)
+    proposal = propose(choices, answers, wishes)
+    if asker.terminal:
+        wishes = _wishes(asker, wishes, proposal)
+        proposal = propose(choices, answers, wishes)
+    gpus = choices.facts(answers.cluster)["Cluster"]["spec"]["node"]["gpus"]
+    files = {"job.yaml": job(answers, proposal, gpus), "kustomization.yaml": kustomization(answers)}
+    with copied(root, answers.folder, files) as copy:
+        trial = judge(copy, answers.folder, color=wants_color("auto", sys.stdout), width=columns(sys.stdout))
+    for name, text in files.items():
+        print(f"--- {answers.folder}/{name}\n{text}")
+    print(trial.findings + "\n" + (trial.forecast or f"no forecast: {trial.no_forecast}\n"))
+    if options.dry_run:
+        print(f"{answers.folder}: not written (--dry-run)")
+        return trial.code
+    place(root, answers.folder, files)
+    print(f"{answers.folder}: written\n\nnext:")
+    print("\n".join(f"    {line}" for line in next_commands(root, answers)), flush=True)
+    return EXIT_CLEAN if not trial.code else trial.code
+
+
+def _for_a_program(root: Path, choices: Choices, request: bool) -> int:
+    """What trainyard.notebook asks for, as JSON."""
+    import json
+    from dataclasses import asdict
+
+    from trainyard.author.request import serve, takes_a_program
+
+    if request:
+        print(json.dumps(asdict(serve(root, sys.stdin.read()))))
+    else:
+        print(json.dumps([name for name in choices.launchers() if takes_a_program(choices, name)]))
+    return EXIT_CLEAN
+
+
+def next_commands(root: Path, answers: Answers) -> list[str]:
+    """What brings a job folder to its cluster."""
+    from trainyard.listed import clusters_with_flux, list_file
+
+    flux = answers.cluster in clusters_with_flux(root)
+    listed = f" {list_file(answers.cluster)}" if flux else ""
+    return [
+        *(["tools/list-jobs    # Flux finds jobs by the list that this writes"] if flux else []),
+        f"git checkout -b {answers.name} && git add {answers.folder}{listed}",
+        f'git commit -m "Train {answers.name}" && git push -u origin {answers.name}',
+    ]
+
+
+def _answers(options: argparse.Namespace, choices: Choices, asker: Asker) -> Answers:
+    """Everything that is asked for, in an order in which each answer narrows the next."""
+    _all_or_terminal(options, asker)
+    clusters, launchers = choices.clusters(), choices.launchers()
+    cluster = asker.answer(
+        "--cluster",
+        options.cluster,
+        "cluster",
+        lambda said: check_choice(said, clusters, "cluster"),
+        choices=clusters,
+        default=clusters[0] if len(clusters) == 1 else "",
+    )
+    teams = choices.teams(cluster)
+    team = asker.answer(
+        "--team",
+        options.team,
+        "team",
+        lambda said: check_choice(said, teams, f"team on {cluster}"),
+        choices=teams,
+        default=teams[0] if len(teams) == 1 else "",
+    )
+
+    def check_free(said: str) -> str:
+        check_new(choices.root, f"jobs/{team}/{check_name(said)}")
+        return said
+
+    name = asker.answer("--name", options.name, "name of the run", check_free)
+    launcher = asker.answer(
+        "--launcher",
+        options.launcher,
+        "launcher",
+        lambda said: check_choice(said, tuple(launchers), "launcher"),
+        choices=[f"{base} ({makes})" for base, makes in launchers.items()],
+        default=next(iter(launchers)),
+    )
+    models = tuple(choices.models())
+    model = asker.answer(
+        "--model", options.model, "model", lambda said: check_choice(said, models, "model"), choices=models
+    )
+    nodes = asker.answer("--nodes", options.nodes, "nodes", lambda said: check_nodes(said, choices, cluster))
+    claims = choices.claims(cluster)
+    claim = asker.answer(
+        "--claim",
+        options.claim if options.claim or len(claims) > 1 else claims[0],
+        "claim of the dataset",
+        lambda said: check_choice(said, claims, f"dataset claim on {cluster}"),
+        choices=claims,
+        default=claims[0],
+    )
+    used = choices.dataset_paths(team)
+    path = asker.answer("--data", options.data, "folder of the dataset", check_path, choices=used)
+    queue = check_choice(options.queue, choices.queues(), "queue") if options.queue else ""
+    return Answers(name, cluster, team, launcher, model, nodes, claim, path, queue)
+
+
+def _all_or_terminal(options: argparse.Namespace, asker: Asker) -> None:
+    """UsageError that names every missing flag at once, where nobody can be asked."""
+    missing = [flag for flag in ("name", "cluster", "model", "nodes", "data") if getattr(options, flag) is None]
+    if missing and not asker.terminal:
+        flags = ", ".join(f"--{flag}" for flag in missing)
+        raise UsageError(f"standard input is no terminal to ask, so give {flags} (see new-job --help)")
+
+
+def _wishes(asker: Asker, wishes: Wishes, proposal: "Proposal") -> Wishes:
+    """The proposed numbers, for the author to take or to change."""
+    from trainyard.author.propose import check_batch
+
+    def read(text: str, number: Callable[[str], float]) -> float:
+        try:
+            return number(text)
+        except ValueError:
+            raise Refused(f"{text!a} is no {number.__name__}") from None
+
+    def batch(text: str) -> int:
+        samples = int(read(text, _count))
+        check_batch(samples, proposal.batch // (proposal.micro * proposal.accumulation))
+        return samples
+
+    if wishes.batch is None:
+        said = asker.answer("--batch", None, "samples a step", batch, default=str(proposal.batch))
+        wishes = replace(wishes, batch=None if said == proposal.batch else said)
+    if wishes.learning_rate is None:
+        default = f"{proposal.learning_rate:g}"
+        rate = asker.answer("--learning-rate", None, "learning rate", lambda text: read(text, _rate), default=default)
+        wishes = replace(wishes, learning_rate=None if rate == proposal.learning_rate else rate)
+    if wishes.steps is None and wishes.tokens is None:
+        default = str(proposal.steps)
+        steps = asker.answer("--steps", None, "steps", lambda text: int(read(text, _count)), default=default)
+        wishes = replace(wishes, steps=None if steps == proposal.steps else steps)
+    return wishes
+
+
+def _ended(text: str, code: int, findings: str = "") -> int:
+    from trainyard.report.escape import inert, visible
+
+    print(f"new-job: {inert(visible(text))}", file=sys.stderr)
+    if findings:
+        print(f"\n{findings.rstrip()}", file=sys.stderr)
+    return code

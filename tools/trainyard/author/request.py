@@ -1,0 +1,219 @@
+"""A job that a program asks for: from JSON to its folder on a git branch, with the working tree untouched."""
+
+import io
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainyard.author.answers import Answers, Refused, check_choice, check_name, check_new, check_nodes
+from trainyard.author.choices import Choices
+from trainyard.author.files import kustomization
+from trainyard.author.trial import MADE_OF, judge
+from trainyard.errors import Fault, UsageError
+from trainyard.listed import all_jobs, clusters_with_flux, list_file, listing
+from trainyard.sources import Sources
+
+CODE = "train.py"
+
+_GENERATORS = """\
+configMapGenerator:
+- name: {name}-code
+  files:
+  - train.py
+  options:
+    disableNameSuffixHash: true # custom resources follow no hash
+"""
+_PATCHES = """\
+- path: code.yaml
+  target:
+    kind: PodTemplate
+"""
+_MOUNT = """\
+# The program of the ranks: train.py beside this file.
+- op: add
+  path: /template/spec/containers/0/volumeMounts/-
+  value:
+    name: code
+    mountPath: /code
+    readOnly: true
+- op: add
+  path: /template/spec/volumes/-
+  value:
+    name: code
+    configMap:
+      name: {name}-code
+"""
+_JOB = """\
+# yaml-language-server: $schema=../../../schemas/trainyard.dev/trainingjob_v1alpha1.json
+# Made by a program of its author. train.py is what its ranks run; of the trainer's settings it needs what counts ranks.
+apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata:
+  name: {name}
+spec:
+  nodes: {nodes}
+  gpusPerNode: {gpus}
+  batch:
+    global: {ranks}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A branch with one more job."""
+
+    branch: str
+    commit: str
+    folder: str
+
+
+def serve(root: Path, text: str) -> Made:
+    """Make the branch that a request asks for. Refused or UsageError where it cannot be had; then no branch is made."""
+    try:
+        request = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"the request is no JSON: {error}") from None
+    if not isinstance(request, dict):
+        raise UsageError("the request is no JSON object")
+    base = _git(
+        root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{_text(request, 'base', 'HEAD')}^{{commit}}"
+    )
+    with tempfile.TemporaryDirectory(prefix="new-job-") as temporary:
+        copy = Path(temporary).resolve()
+        _extract(root, base, copy)
+        answers, gpus = _checked(request, root, copy)
+        files = files_of(request, answers, gpus)
+        branch = _text(request, "branch", answers.name)
+        _check_branch(root, branch)
+        (copy / answers.folder).mkdir(parents=True)
+        for name, content in files.items():
+            (copy / answers.folder / name).write_text(content, encoding="utf-8")
+        added = {f"{answers.folder}/{name}": content for name, content in files.items()}
+        if answers.cluster in clusters_with_flux(copy):
+            jobs = [job for job in all_jobs(copy, Sources(copy)) if job.cluster == answers.cluster]
+            added[list_file(answers.cluster)] = listing(jobs)
+            (copy / list_file(answers.cluster)).write_text(listing(jobs))
+        trial = judge(copy, answers.folder)
+    if trial.code:
+        raise Refused("the job would not train, so no branch was made", trial.findings)
+    return Made(branch, _commit(root, base, branch, added, f"Train {answers.name}"), answers.folder)
+
+
+def takes_a_program(choices: Choices, launcher: str) -> bool:
+    """True for a base that starts the trainer as it would start any other program of PyTorch."""
+    return list(choices.defaults(launcher)["spec"]["command"])[-2:] == ["-m", "trainer"]
+
+
+def files_of(request: Mapping[str, Any], answers: Answers, gpus: int) -> dict[str, str]:
+    """The files of the folder."""
+    name = answers.name
+    job = _JOB.format(name=name, nodes=answers.nodes, gpus=gpus, ranks=answers.nodes * gpus)
+    if image := request.get("image"):
+        job += f"  image: {json.dumps(image)}\n"
+    job += f"  command: {json.dumps(request['command'])}\n"
+    if environment := request.get("env"):
+        job += "  env:\n" + "".join(
+            f"    {json.dumps(key)}: {json.dumps(value)}\n" for key, value in environment.items()
+        )
+    return {
+        "job.yaml": job,
+        "kustomization.yaml": kustomization(answers, _GENERATORS.format(name=name), _PATCHES),
+        "code.yaml": _MOUNT.format(name=name),
+        CODE: request["program"],
+    }
+
+
+def _checked(request: dict[str, Any], root: Path, copy: Path) -> tuple[Answers, int]:
+    """Who and where, and GPUs a node; the request gets the command that the base starts programs with."""
+    choices = Choices(Sources(copy))
+    cluster = check_choice(_text(request, "cluster"), choices.clusters(), "cluster")
+    team = check_choice(_text(request, "team"), choices.teams(cluster), f"team on {cluster}")
+    launcher = check_choice(_text(request, "launcher"), tuple(choices.launchers()), "runtime")
+    name = check_name(_text(request, "name"))
+    check_new(root, f"jobs/{team}/{name}")
+    if (copy / f"jobs/{team}/{name}").exists():
+        raise Refused(f"jobs/{team}/{name} is there already")
+    nodes = check_nodes(str(request.get("nodes") or 1), choices, cluster)
+    there = choices.facts(cluster)["Cluster"]["spec"]["node"]["gpus"]
+    gpus = request.get("gpus") or there
+    if not isinstance(gpus, int) or not 1 <= gpus <= there:
+        raise Refused(f"{gpus!a} GPUs a node: a node of {cluster} has {there}")
+    if not takes_a_program(choices, launcher):
+        raise Refused(f"{launcher} starts no plain program, so a function cannot stand in for it: take another runtime")
+    request["command"] = [*choices.defaults(launcher)["spec"]["command"][:-2], f"/code/{CODE}"]
+    program = request.get("program")
+    if not isinstance(program, str) or not program or len(program.encode()) > 900_000:
+        raise Refused("the program is missing, or over the 900 kB that a ConfigMap holds")
+    return Answers(name, cluster, team, launcher, "", nodes, "", "", _text(request, "queue", "")), gpus
+
+
+def _text(request: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    value = request.get(key) or default
+    if not isinstance(value, str):
+        raise UsageError(f"the request has no {key}")
+    return value
+
+
+def _check_branch(root: Path, branch: str) -> None:
+    if _ok(root, "check-ref-format", "--branch", branch) is None:
+        raise Refused(f"{branch!a} is no name for a branch")
+    if _ok(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is not None:
+        raise Refused(f"there is a branch {branch} already: delete it, or take another name")
+
+
+def _extract(root: Path, commit: str, to: Path) -> None:
+    parts = [part for part in (*MADE_OF, "jobs") if _ok(root, "cat-file", "-e", f"{commit}:{part}") is not None]
+    archive = _run(root, "archive", "--format=tar", commit, "--", *parts)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        packed.extractall(to, filter="data")
+
+
+def _commit(root: Path, base: str, branch: str, files: Mapping[str, str], message: str) -> str:
+    """A commit on `base` with `files`, and a branch for it; neither index nor working tree is touched."""
+    with tempfile.TemporaryDirectory(prefix="new-job-") as temporary:
+        index = {"GIT_INDEX_FILE": str(Path(temporary) / "index")}
+        _git(root, "read-tree", base, environment=index)
+        for path, content in files.items():
+            blob = _git(root, "hash-object", "-w", "--stdin", stdin=content.encode())
+            _git(root, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", environment=index)
+        tree = _git(root, "write-tree", environment=index)
+    commit = _git(root, "commit-tree", tree, "-p", base, "-m", message)
+    _git(root, "branch", "--no-track", branch, commit)
+    return commit
+
+
+def _git(root: Path, *arguments: str, environment: Mapping[str, str] | None = None, stdin: bytes = b"") -> str:
+    return _run(root, *arguments, environment=environment, stdin=stdin).decode().strip()
+
+
+def _ok(root: Path, *arguments: str) -> str | None:
+    try:
+        return _git(root, *arguments)
+    except UsageError:
+        return None
+
+
+def _run(root: Path, *arguments: str, environment: Mapping[str, str] | None = None, stdin: bytes = b"") -> bytes:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            input=stdin,
+            capture_output=True,
+            check=False,
+            timeout=120,
+            env={**os.environ, **(environment or {})},
+        )
+    except FileNotFoundError:
+        raise Fault("git is not on PATH") from None
+    except subprocess.TimeoutExpired:
+        raise Fault(f"git {arguments[0]} did not answer within 120 s") from None
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        raise UsageError(f"git {arguments[0]}: {lines[0].removeprefix('fatal: ')}")
+    return done.stdout

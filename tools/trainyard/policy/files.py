@@ -1,0 +1,90 @@
+"""The exported policies as files: base/policy/ holds them, and docs/policy.md lists them."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainyard.pages import first_line
+from trainyard.policy import POLICIES
+from trainyard.policy.model import objects
+from trainyard.rules import all_rules
+
+HOME = Path(__file__).resolve().parents[3]
+FOLDER = HOME / "base" / "policy"
+PAGE = HOME / "docs" / "policy.md"
+_HEAD = "# Written by `tools/lint-jobs export-policy` from rule {}; what it says is in docs/rules/{}.md.\n"
+_BEGIN, _END = "<!-- exported -->\n", "<!-- end -->\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Long expressions as blocks, and lists that are indented with their key."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def files() -> dict[str, str]:
+    """File name to text: one of a policy and its binding for each rule, and a kustomization of them all."""
+    rules = all_rules()
+    found = {}
+    for policy in POLICIES:
+        rule = rules[policy.rule]
+        documents = "---\n".join(_yaml(document) for document in objects(policy, rule))
+        found[f"{rule.name}.yaml"] = _HEAD.format(rule.id, rule.id) + documents
+    lines = "".join(f"- {name}\n" for name in sorted(found))
+    head = "# What every cluster refuses at its door, whoever applies it.\n"
+    api = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+    return {"kustomization.yaml": f"{head}{api}resources:\n{lines}", **found}
+
+
+def stream() -> str:
+    """All of them as one stream of YAML documents."""
+    return "---\n".join(text for name, text in files().items() if name != "kustomization.yaml")
+
+
+def page(text: str) -> str:
+    """The guide with its list of policies brought up to date."""
+    rules = all_rules()
+    rows = [
+        f"| [{rule.id}](rules/{rule.id}.md) | {first_line(rule)} | {', '.join(kind.name for kind in policy.kinds)} | "
+        f"{'refused' if rule.severity.label == 'error' else 'warned of'} |\n"
+        for policy in POLICIES
+        for rule in (rules[policy.rule],)
+    ]
+    before, _, rest = text.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    head = "| rule | what it says | kinds | such an object is |\n|---|---|---|---|\n"
+    return f"{before}{_BEGIN}{head}{''.join(rows)}{_END}{after}"
+
+
+def main() -> int:
+    """Write base/policy/ and the list in docs/policy.md, or with --check say which of them differ."""
+    wanted = {FOLDER / name: text for name, text in files().items()} | {PAGE: page(PAGE.read_text())}
+    there = {file: file.read_text() for file in (*FOLDER.glob("*.yaml"), PAGE)}
+    differing = sorted(file for file in wanted.keys() | there.keys() if wanted.get(file) != there.get(file))
+    if sys.argv[1:] == ["--check"]:
+        for file in differing:
+            print(f"{file.relative_to(HOME)} differs from its rules: run tools/update-docs", file=sys.stderr)
+        return 1 if differing else 0
+    FOLDER.mkdir(exist_ok=True)
+    for file in differing:
+        if file in wanted:
+            file.write_text(wanted[file])
+        else:
+            file.unlink()
+    print(f"base/policy: {len(POLICIES)} policies, {len(differing)} files changed")
+    return 0
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=10**6)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""What a policy is, and the objects that it becomes."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainyard.finding import Severity
+from trainyard.pages import first_line
+from trainyard.policy.kinds import Kind
+from trainyard.rules.registry import Rule
+
+TEAM_LABEL = "trainyard.dev/team"
+"""Namespaces with this label are judged: those that base/team makes."""
+
+_SHARED = {
+    "spec": "object.?spec.orValue({})",
+    "pods": "variables.templates.map(t, t.?spec.orValue({}))",
+    "containers": "variables.pods.map(p, p.?containers.orValue([]))",
+    "everyContainer": "variables.pods.map(p, p.?initContainers.orValue([]) + p.?containers.orValue([]))",
+    "annotations": "variables.templates.map(t, t.?metadata.?annotations.orValue({}))",
+    "settings": (
+        "object.kind == 'ConfigMap' ? [[object.?data.orValue({}).map(k, {'name': k, 'value': object.data[k]})]] : "
+        "variables.everyContainer.map(p, p.map(c, c.?env.orValue([]).filter(e, has(e.value))))"
+    ),
+}
+"""Variables by name. They may use one another."""
+_USED = re.compile(r"\bvariables\.(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One rule in CEL. Its expressions may use `variables.spec`, `.templates`, `.pods`, `.containers` (a list a pod),
+    `.everyContainer` (init containers too), `.annotations` (of pod templates), and `.settings`: a list a pod of a list
+    a container of its variables, each with `name` and `value`; for a ConfigMap those that it holds.
+    """
+
+    rule: str
+    """Its id."""
+    kinds: tuple[Kind, ...]
+    allowed: str
+    """CEL: true of objects about which the rule says nothing, as far as the object alone tells."""
+    constants: Mapping[str, str] = field(default_factory=dict)
+    """Further variables, by name."""
+    of_owners: bool = False
+    """True where objects that a controller makes for another object are judged too. Else they were judged with their
+    owner, and are let through: a job whose parts are refused later waits for ever."""
+    exempt: Mapping[str, str] = field(default_factory=dict)
+    """Names to CEL that is false of objects that the rule exempts."""
+
+    @property
+    def name(self) -> str:
+        """That of the policy and of its binding, which are of the cluster."""
+        return f"{self.rule.lower()}.trainyard.dev"
+
+
+def objects(policy: Policy, rule: Rule) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The ValidatingAdmissionPolicy and its binding. An error is denied, a warning is shown and audited."""
+    denies = rule.severity is Severity.ERROR
+    conditions = {} if policy.of_owners else {"not-made-by-a-controller": "!has(object.metadata.ownerReferences)"}
+    spec = {
+        "failurePolicy": "Fail" if denies else "Ignore",
+        "matchConstraints": {"resourceRules": _matched(policy.kinds)},
+        "matchConditions": _named(conditions | dict(policy.exempt)),
+        "variables": _named(_variables(policy)),
+        "validations": [
+            {
+                "expression": policy.allowed,
+                "message": f"{rule.id} {rule.name}: {first_line(rule)} See docs/rules/{rule.id}.md",
+            }
+        ],
+    }
+    binding = {
+        "policyName": policy.name,
+        "validationActions": ["Deny"] if denies else ["Warn", "Audit"],
+        "matchResources": {"namespaceSelector": {"matchExpressions": [{"key": TEAM_LABEL, "operator": "Exists"}]}},
+    }
+    kept = {key: value for key, value in spec.items() if value}
+    return _object("ValidatingAdmissionPolicy", policy, kept), _object(
+        "ValidatingAdmissionPolicyBinding", policy, binding
+    )
+
+
+def _object(kind: str, policy: Policy, spec: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": policy.name},
+        "spec": spec,
+    }
+
+
+def _matched(kinds: Iterable[Kind]) -> list[dict[str, Any]]:
+    """One entry a group and version. Only what is created is judged: an update may be that of a controller."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for kind in kinds:
+        found.setdefault((kind.group, kind.version), []).append(kind.plural)
+    return [
+        {"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE"], "resources": sorted(resources)}
+        for (group, version), resources in sorted(found.items())
+    ]
+
+
+def _variables(policy: Policy) -> dict[str, str]:
+    """Those that the policy uses, each before its first use."""
+    known = {"templates": _templates(policy.kinds), **_SHARED, **policy.constants}
+    found: dict[str, str] = {}
+
+    def add(expression: str) -> None:
+        for name in _USED.findall(expression):
+            if name not in found:
+                add(known[name])
+                found[name] = known[name]
+
+    add(policy.allowed)
+    return found
+
+
+def _templates(kinds: Iterable[Kind]) -> str:
+    choices = "".join(
+        f"object.kind == '{kind.name}' ? {kind.templates} :\n" for kind in kinds if kind.templates != "[]"
+    )
+    return f"{choices}[]"
+
+
+def _named(expressions: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "expression": expression} for name, expression in expressions.items()]

@@ -1,0 +1,7 @@
+"""The command line of rehearse-job."""
+
+import sys
+
+from trainyard.rehearse.command import main
+
+sys.exit(main())

@@ -1,0 +1,147 @@
+"""What is done to a job on request while it trains, and what it must come back from."""
+
+import os
+import re
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainyard.errors import UsageError
+from trainyard.rehearse.engine import Engine
+from trainyard.rehearse.hang import RANK
+from trainyard.rehearse.pods import RunningPod
+from trainyard.rehearse.process import below, signal_process, variable
+from trainyard.rehearse.storage import Checkpoints
+
+KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk")
+DISK_BYTES = 48 << 20
+"""Size of the checkpoints' disk that is filled."""
+STEPS_AFTER = 40
+"""Steps that follow the one at which it happens, so that it happens before the end."""
+COLLECTIVE_SECONDS = 20
+"""Timeout of a collective where pods are cut off: the trainer's own is half an hour."""
+_LEADERS = ("launcher", "head", "submitter")
+_FORM = re.compile(r"(?P<kind>[a-z-]+)(?:=(?P<pods>[^@]+))?@(?P<step>\d+)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that is done."""
+
+    kind: str
+    step: int
+    """After which step."""
+    pods: tuple[str, ...] = ()
+    """For `cut`: two pods."""
+
+    @property
+    def text(self) -> str:
+        """As it was asked for."""
+        return f"{self.kind}{'=' * bool(self.pods)}{','.join(self.pods)}@{self.step}"
+
+
+def event(text: str) -> Event:
+    """Read `kill-rank@5` or `cut=A,B@5`. UsageError where it is none."""
+    match = _FORM.match(text)
+    if match is None or match["kind"] not in KINDS:
+        raise UsageError(f"--chaos {text}: expected one of {', '.join(KINDS)} and @STEP, as in kill-rank@5")
+    pods = tuple((match["pods"] or "").split(",")) if match["pods"] else ()
+    if (match["kind"] == "cut") != (len(pods) == 2):
+        raise UsageError(f"--chaos {text}: cut, and no other, names two pods, as in cut=A,B@5")
+    return Event(match["kind"], int(match["step"]), pods)
+
+
+@dataclass(slots=True)
+class Chaos:
+    """The events of a run, each done once."""
+
+    events: list[Event]
+    kept: Checkpoints | None = None
+    """The run's checkpoints: nothing is done before there is one to come back to."""
+    disk: Path | None = None
+    """The disk that may be filled."""
+    done: list[Event] = field(default_factory=list)
+    saved: list[int] = field(default_factory=list)
+    """Steps with a checkpoint when the first of them was done."""
+    undo_cut: Event | None = None
+
+    def __call__(self, engine: Engine) -> None:
+        """Do what is due."""
+        reached = max(engine.observed.losses, default=0)
+        due = [each for each in self.events if each.step <= reached]
+        there = self.kept.steps() if due and self.kept is not None else []
+        if due and self.kept is not None and not there:
+            return
+        for each in due:
+            self.saved = self.saved or there
+            self.events.remove(each)
+            self.done.append(each)
+            engine.say(f"chaos: {each.text}")
+            self._do(engine, each)
+        if engine.replaced or engine.anew or any(pod.over and pod.phase == "failed" for pod in engine.pods.values()):
+            self._relent(engine)
+
+    def _do(self, engine: Engine, each: Event) -> None:
+        match each.kind:
+            case "kill-rank":
+                _kill_rank(engine)
+            case "kill-node":
+                pod = _victim(engine)
+                pod.disrupted = True
+                pod.kill()
+            case "preempt":
+                for pod in engine.pods.values():
+                    pod.disrupted = not pod.over
+                    pod.stop()
+            case "cut":
+                engine.place.network.cut(*(_named(engine, name).spot for name in each.pods))
+                self.undo_cut = each
+            case "fill-disk" if self.disk is not None:
+                _fill(self.disk)
+
+    def _relent(self, engine: Engine) -> None:
+        """Give back what the job needs to go on: room on its disk, and the connection."""
+        if self.disk is not None:
+            (self.disk / ".filler").unlink(missing_ok=True)
+        if self.undo_cut is not None:
+            engine.place.network.join(*(_named(engine, name).spot for name in self.undo_cut.pods))
+            self.undo_cut = None
+
+
+def _named(engine: Engine, name: str) -> RunningPod:
+    if name not in engine.pods:
+        raise UsageError(f"--chaos: there is no pod {name}; there are {', '.join(engine.pods)}")
+    return engine.pods[name]
+
+
+def _victim(engine: Engine) -> RunningPod:
+    """The last pod that trains: losing the first would be losing the rendezvous as well."""
+    pods = [pod for pod in engine.pods.values() if not pod.over]
+    ranks = [pod for pod in pods if pod.plan.member.pod_set.role not in _LEADERS]
+    return (ranks or pods)[-1]
+
+
+def _kill_rank(engine: Engine) -> None:
+    pod = _victim(engine)
+    roots = [process.pid for _, process in pod.processes() if process.pid is not None]
+    every = [each.pid for found in below(roots).values() for each in found]
+    ranks = [(int(number), pid) for pid in every if (number := variable(pid, RANK)) is not None and number.isdigit()]
+    if ranks:
+        signal_process(max(ranks)[1], signal.SIGKILL)
+    else:
+        pod.kill()
+
+
+def _fill(disk: Path) -> None:
+    """Write until nothing more goes onto a disk."""
+    chunk = b"\0" * (1 << 20)
+    end = time.monotonic() + 10
+    with suppress(OSError):
+        descriptor = os.open(disk / ".filler", os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            while time.monotonic() < end:
+                os.write(descriptor, chunk)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,192 @@
+"""rehearse-job: runs the rendered pods of a job as processes on this machine, before a cluster does."""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from trainyard.errors import EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
+
+_EXAMPLES = """\
+examples:
+  tools/rehearse-job jobs/research/llama-8b-sft                 two nodes of two ranks: meet, train, save, resume
+  tools/rehearse-job jobs/research/llama-8b-sft --nodes 3 --gpus-per-node 1
+  tools/rehearse-job jobs/research/llama-8b-sft --logs logs     a file for each container, and the verdict here
+  tools/rehearse-job jobs/research/llama-8b-sft --chaos kill-rank@5
+  tools/rehearse-job jobs/research/llama-8b-sft --chaos preempt@5 --format json
+  tools/rehearse-job job.yaml --program train.py=src/train.py   plain manifests, and what the image would bring
+
+--chaos, each after a step of training:
+  kill-rank@STEP      the last rank dies                 kill-node@STEP   its node is lost
+  preempt@STEP        every pod is told to end           fill-disk@STEP   the checkpoints' disk is full
+  cut=POD,POD@STEP    no packet goes from one to the other, until a pod gives up
+
+exit codes:
+  0    the job met, trained, saved and resumed
+  1    it did not: findings, at the fields that are to blame
+  2    bad usage, or a job that cannot be rehearsed
+  3    a fault of the tools or of their set-up
+  130  interrupted
+
+It needs Linux, bubblewrap, and the trainer's Python, which the first run sets up. As root each pod has a network of its
+own, with the cluster's names and NetworkPolicies; else all share the loopback interface, and the report says what was
+not checked. What it shows, and what the linter shows: docs/rehearsal.md
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run rehearse-job. Returns its exit code; prints one line, never a traceback, for what users can mend."""
+    signal.signal(signal.SIGTERM, _interrupted)
+    signal.signal(signal.SIGHUP, _interrupted)
+    try:
+        return _rehearse(_parser().parse_args(arguments))
+    except (UsageError, InputError) as error:
+        return _ended(str(error), EXIT_BAD_INPUT, getattr(error, "help", ""))
+    except Fault as error:
+        return _ended(f"fault: {error}", EXIT_FAULT)
+    except KeyboardInterrupt:
+        return _ended("interrupted", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAULT
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="rehearse-job",
+        description="Runs the rendered pods of a job as processes on this machine, scaled down, before a cluster does.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("job", metavar="JOB", help="job folder, jobs/<team>/<job>, or a manifest file")
+    parser.add_argument("--nodes", type=_count, default=2, metavar="N", help="nodes of a job folder (default: 2)")
+    parser.add_argument(
+        "--gpus-per-node", type=_count, default=2, metavar="N", help="ranks of a node of a job folder (default: 2)"
+    )
+    parser.add_argument("--steps", type=_count, default=6, metavar="N", help="steps to train (default: 6)")
+    parser.add_argument("--once", action="store_true", help="do not start it again to see it resume")
+    parser.add_argument("--chaos", action="append", default=[], metavar="EVENT", help="what happens to it; see below")
+    parser.add_argument(
+        "--program", action="append", default=[], metavar="NAME=PATH", help="what stands in for a program of the image"
+    )
+    parser.add_argument("--loopback", action="store_true", help="no network namespaces, even where they can be made")
+    parser.add_argument(
+        "--patience", type=_seconds, default=30.0, metavar="S", help="seconds of silence that are a hang (default: 30)"
+    )
+    parser.add_argument(
+        "--timeout", type=_seconds, default=600.0, metavar="S", help="longest time of a run (default: 600)"
+    )
+    parser.add_argument("--logs", metavar="DIR", help="write a file for each container instead of the merged log")
+    parser.add_argument("--quiet", action="store_true", help="no log")
+    parser.add_argument("--format", choices=["text", "json", "github"], default="text", help="default: text")
+    parser.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="default: auto")
+    return parser
+
+
+def _rehearse(options: argparse.Namespace) -> int:
+    from trainyard.discover import repository_root
+    from trainyard.rehearse.chaos import COLLECTIVE_SECONDS, STEPS_AFTER, event
+    from trainyard.rehearse.load import load
+    from trainyard.rehearse.programs import given_programs, missing_program
+    from trainyard.rehearse.rehearsal import Wishes, rehearse
+    from trainyard.rehearse.sandbox import sandbox
+    from trainyard.rehearse.scale import Scale
+    from trainyard.rehearse.state import own_mounts, state_folder
+    from trainyard.rehearse.substitutes import Substitutes
+    from trainyard.rehearse.verdict import verdict
+    from trainyard.rehearse.voices import Voices
+    from trainyard.report.terminal import wants_color
+
+    began, cwd = time.monotonic(), Path.cwd()
+    events = tuple(event(text) for text in options.chaos)
+    programs = given_programs(options.program, cwd)
+    box = sandbox()
+    steps = max([options.steps, *(each.step + STEPS_AFTER for each in events)])
+    cut = any(each.kind == "cut" for each in events)
+    substitutes = Substitutes(steps, 2, collective_seconds=COLLECTIVE_SECONDS if cut else None)
+    root = repository_root(cwd, [options.job])
+    voices = Voices(
+        sys.stderr,
+        wants_color(options.color, sys.stderr),
+        quiet=options.quiet,
+        folder=Path(options.logs) if options.logs else None,
+    )
+    wishes = Wishes(
+        patience=options.patience,
+        timeout=options.timeout,
+        again=not options.once,
+        programs=programs,
+        chaos=events,
+        may_mount=own_mounts(),
+        strict=False if options.loopback else None,
+        ready=lambda plans: missing_program(plans, programs),
+    )
+    try:
+        with state_folder() as state:
+            loaded = load(root, options.job, cwd, Scale(options.nodes, options.gpus_per_node), state / "scaled")
+            seen = rehearse(loaded, wishes, substitutes, box, state, voices.line)
+    finally:
+        voices.close()
+    return _report(options, seen, verdict(seen), time.monotonic() - began)
+
+
+def _report(options: argparse.Namespace, seen: Any, findings: Any, seconds: float) -> int:
+    from trainyard.rehearse import summary
+    from trainyard.report import Report, write
+    from trainyard.report.document import document
+    from trainyard.report.terminal import columns, wants_color
+
+    sources = seen.loaded.sources
+
+    def line_of(file: str, line: int) -> str | None:
+        lines = sources.lines(file)
+        return lines[line - 1] if 0 < line <= len(lines) else None
+
+    report = Report(tuple(findings), (seen.loaded.name,), seconds=seconds, line_of=line_of)
+    if options.format == "json":
+        print(json.dumps({"rehearsal": summary.document(seen), **document(report)}, indent=2), flush=True)
+        return report.exit_code
+    if options.format == "text":
+        print(summary.text(seen) + "\n", flush=True)
+    color = wants_color(options.color, sys.stdout)
+    write(report, options.format, sys.stdout, color=color, width=columns(sys.stdout))
+    sys.stdout.flush()
+    return report.exit_code
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 64:
+        raise ValueError(text)
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 86400:
+        raise ValueError(text)
+    return value
+
+
+def _interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _ended(text: str, code: int, help: str = "") -> int:
+    from trainyard.report.escape import inert, visible
+
+    print(f"rehearse-job: {inert(visible(text))}", file=sys.stderr)
+    if help:
+        print(f"  help: {inert(visible(help))}", file=sys.stderr)
+    return code

@@ -1,0 +1,89 @@
+"""What is rehearsed: a job folder as it renders, or plain manifests, and where each value was written."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainyard.cluster import Platforms
+from trainyard.discover import Target, TargetKind, discover
+from trainyard.errors import Fault, InputError, UsageError
+from trainyard.manifests import read_manifests
+from trainyard.objects import Object
+from trainyard.origin import Origin
+from trainyard.rehearse.scale import Scale, rendered_smaller, smaller_spec
+from trainyard.render import render
+from trainyard.rendered import Prepared
+from trainyard.rules.world import ranks
+from trainyard.sources import Sources
+from trainyard.unit import Unit
+from trainyard.workload import workloads
+from trainyard.workload.model import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One training job, at the size of the rehearsal."""
+
+    name: str
+    workload: Workload
+    full: Workload
+    """The job at the size that is written."""
+    unit: Unit
+    """All that is applied, at the size that is written."""
+    ranks: int | None
+    """Ranks that train, at the size of the rehearsal; None where manifests do not tell."""
+    origin: Origin
+    sources: Sources
+
+
+def load(root: Path, path: str, cwd: Path, scale: Scale, work: Path) -> Loaded:
+    """The one training job at `path`, scaled in the empty folder `work`.
+
+    UsageError where the path names none or several; InputError, with its place, where it cannot be rendered.
+    """
+    found = discover([path], root, cwd)
+    if found.errors:
+        raise found.errors[0]
+    if len(found.targets) != 1:
+        raise UsageError(f"{path} holds {len(found.targets) or 'no'} targets; name one job folder or manifest file")
+    target, sources = found.targets[0], Sources(root)
+    if target.kind is TargetKind.MANIFESTS:
+        unit, origin = read_manifests(target.name, target.files, sources)
+        job = _only_job(unit)
+        return Loaded(target.name, job, job, unit, ranks(job), origin, sources)
+    return _folder(root, target, sources, scale, work)
+
+
+def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Path) -> Loaded:
+    prepared = Prepared(sources, target)
+    if prepared.findings:
+        finding = prepared.findings[0]
+        at = finding.place.position
+        file, line, column = (at.file, at.line, at.column) if at else (target.name, 0, 0)
+        raise InputError(finding.message, file, line, column, finding.help)
+    rendering = next(render(root, [target.name], workers=1))
+    if rendering.error.startswith("stopped the renderer"):
+        raise Fault(f"{target.name} {rendering.error}")
+    bare, own = prepared.unit(rendering)
+    unit, origin = Platforms(root, sources).under(bare, own)
+    training_job = bare.fact("TrainingJob")
+    if training_job is None:
+        job = _only_job(unit)
+        return Loaded(target.name, job, job, unit, ranks(job), origin, sources)
+    if any(item.kind == "TFJob" for item in bare.objects) and scale.gpus_per_node is not None:
+        scale = replace(scale, gpus_per_node=1)  # under TensorFlow a worker without GPUs is one replica
+    smaller = rendered_smaller(root, target.name, rendering.reads, training_job, scale, work)
+    objects = tuple(Object.of(data, index) for index, data in enumerate(smaller.objects))
+    if [item.title for item in objects] != [item.title for item in bare.objects]:
+        raise Fault(f"{target.name} renders to other objects with fewer nodes")
+    job, full = _only_job(replace(unit, objects=objects)), _only_job(unit)
+    spec = smaller_spec(training_job, scale)
+    return Loaded(target.name, job, full, unit, spec["nodes"] * spec["gpusPerNode"], origin, sources)
+
+
+def _only_job(unit: Unit) -> Workload:
+    found = workloads(unit)
+    if len(found) != 1:
+        raise InputError(f"holds {len(found) or 'no'} training jobs of a known kind; a rehearsal takes one", unit.name)
+    if not found[0].pods:
+        raise InputError("the job's pods cannot be told from its manifests, so there is nothing to start", unit.name)
+    return found[0]

@@ -1,0 +1,95 @@
+"""What every network of a rehearsal can do, whether it is strict or not."""
+
+import threading
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from trainyard.rehearse.network.addresses import Addresses
+from trainyard.rehearse.network.endpoints import services_of
+from trainyard.rehearse.network.names import hosts_file, link_variables, resolver_settings
+from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, Waiting
+
+
+class Network(ABC):
+    """Pods that reach each other by address and name. Made by open_network; threads may share it."""
+
+    strict: bool
+    """Whether names, policies and addresses are enforced as in the cluster."""
+    unchecked: tuple[str, ...]
+    """What the cluster's network would do and this one does not, a sentence each."""
+
+    def __init__(self, plan: NetworkPlan, addresses: Addresses, folder: Path) -> None:
+        self._plan = plan
+        self._addresses = addresses
+        self._services = services_of(plan)
+        self._changing = threading.Lock()
+        self._ready: frozenset[Key] = frozenset()
+        self._gone: frozenset[Key] = frozenset()
+        self._folder = folder
+        for pod in plan.pods:
+            self._file(pod, "").mkdir()
+            self.resolv_conf(pod).write_text(resolver_settings(pod, addresses))
+            self.hosts(pod).write_text(hosts_file(pod, addresses))
+
+    @abstractmethod
+    def argv(self, pod: PodSpot) -> list[str]:
+        """What to put before a command so that it runs in the pod's network. It replaces itself by the command."""
+
+    def resolv_conf(self, pod: PodSpot) -> Path:
+        """The file to mount over the pod's /etc/resolv.conf."""
+        return self._file(pod, "resolv.conf")
+
+    def hosts(self, pod: PodSpot) -> Path:
+        """The file to mount over the pod's /etc/hosts."""
+        return self._file(pod, "hosts")
+
+    def address(self, pod: PodSpot) -> str:
+        """The pod's address, its node's where it is on the host's network."""
+        return self._addresses.pods[pod.key]
+
+    def environment(self, pod: PodSpot) -> dict[str, str]:
+        """Variables that the network gives every container.
+
+        Where it is strict they are those of the Services, and what the container sets itself comes over them. On
+        loopback they come over what the container sets.
+        """
+        return link_variables(pod, self._services, self._addresses)
+
+    @abstractmethod
+    def localise(self, pod: PodSpot, text: str) -> str:
+        """A text that the pod's programs read, with names replaced by addresses where names do not resolve."""
+
+    def set_ready(self, pod: PodSpot, ready: bool) -> None:
+        """Say whether a pod is ready, which none is at first: Services and DNS follow at once."""
+        with self._changing:
+            self._ready = self._ready | {pod.key} if ready else self._ready - {pod.key}
+            self._follow()
+
+    def set_running(self, pod: PodSpot, running: bool) -> None:
+        """Say whether a pod is there at all, as every one is at first: one that has ended leaves every Service."""
+        with self._changing:
+            self._gone = self._gone - {pod.key} if running else self._gone | {pod.key}
+            self._follow()
+
+    @abstractmethod
+    def cut(self, a: PodSpot, b: PodSpot) -> None:
+        """Drop every packet between two pods, those of connections that exist included."""
+
+    @abstractmethod
+    def join(self, a: PodSpot, b: PodSpot) -> None:
+        """Undo a cut."""
+
+    @abstractmethod
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Connections that hang, ports that refuse and names that do not resolve, now or in the last two minutes."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it: processes, namespaces, files."""
+
+    @abstractmethod
+    def _follow(self) -> None:
+        """Bring Services and names up to date with the pods."""
+
+    def _file(self, pod: PodSpot, name: str) -> Path:
+        return self._folder / "_".join(pod.key) / name

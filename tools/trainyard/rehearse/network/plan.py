@@ -1,0 +1,83 @@
+"""What a rehearsal asks of the network, and what the network tells it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DEFAULT_NAMESPACE = "default"
+
+Key = tuple[str, str]
+"""A pod's namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpot:
+    """A pod, as the network sees it."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    node: str
+    """Name of the node that it runs on. Pods on the host's network share that of their node."""
+    hostname: str = ""
+    """`spec.hostname`; empty where the pod has none, and so no DNS name of its own."""
+    subdomain: str = ""
+    host_network: bool = False
+    ports: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Protocol and name of a container port to its number."""
+    extra_networks: tuple[str, ...] = ()
+    """Networks beside the cluster's own, as Multus writes them: `name`, or `name@interface`."""
+    dns_policy: str = "ClusterFirst"
+    dns_config: Mapping[str, Any] = field(default_factory=dict)
+    host_aliases: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """What names the pod."""
+        return self.namespace or DEFAULT_NAMESPACE, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPlan:
+    """Pods, and the objects of the cluster that decide who reaches whom and by what name."""
+
+    pods: tuple[PodSpot, ...]
+    services: tuple[Mapping[str, Any], ...] = ()
+    policies: tuple[Mapping[str, Any], ...] = ()
+    """NetworkPolicies of networking.k8s.io/v1."""
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Labels of each namespace; its name as a label is added."""
+    bits_per_second: int | None = None
+    """Speed of each pod's links, each way; None leaves them as fast as the machine is."""
+    latency: float = 0.0
+    """Seconds that what a pod sends takes longer than on this machine, where the kernel has netem."""
+    interface: str = "eth0"
+    """Name of the pods' network interface, and of the nodes'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A connection that does not come about, or a name that does not resolve."""
+
+    pod: Key
+    peer: str
+    """The pod (`namespace/name`) or Service that is dialled, or the name that was asked for."""
+    address: str
+    """Address that is dialled; empty for a name."""
+    port: int
+    protocol: str
+    """TCP, UDP, SCTP, or DNS for a name that does not resolve."""
+    state: str
+    """SYN-SENT, DROPPED (UDP), REFUSED, or the DNS answer: NXDOMAIN, REFUSED, NODATA."""
+    why: str
+    """The likely cause in a few words."""
+
+
+def namespace_of(item: Mapping[str, Any]) -> str:
+    """Namespace of an object as rendered."""
+    return (item.get("metadata") or {}).get("namespace") or DEFAULT_NAMESPACE
+
+
+def name_of(item: Mapping[str, Any]) -> str:
+    """Name of an object as rendered."""
+    return (item.get("metadata") or {}).get("name") or ""

@@ -1,0 +1,301 @@
+"""A pod at run time: its containers in order, restarted or not, ready or not, ended with grace."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from trainyard.rehearse.network import Network, PodSpot
+from trainyard.rehearse.podplan import ContainerPlan, PodPlan, Probe
+from trainyard.rehearse.process import Process, start
+from trainyard.rehearse.sandbox import Programs, Sandbox
+from trainyard.rehearse.volumes import Volumes
+
+Phase = Literal["init", "running", "succeeded", "failed"]
+RESTART_DELAY = 0.5
+"""Seconds before a container starts again, twice as many each time; the kubelet begins with ten."""
+LONGEST_DELAY = 5.0
+MANY_RESTARTS = 3
+"""From which time on a container that starts again is no sign of life."""
+PROBE_SECONDS = 2.0
+"""Between two questions to a container, at most: the rehearsal is in a hurry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What pods are run with on this machine."""
+
+    network: Network
+    sandbox: Sandbox
+    volumes: Volumes
+    programs: Programs
+    state: Path
+    log: Callable[[str, str, str], None]
+    """Told each line: pod, container, text."""
+
+
+@dataclass(slots=True)
+class RunningContainer:
+    """One container, over all of its runs."""
+
+    plan: ContainerPlan
+    process: Process | None = None
+    codes: list[int] = field(default_factory=list)
+    """Exit codes of the runs that are over."""
+    began: float = 0.0
+    again_at: float = 0.0
+    ready: bool = False
+    started: bool = False
+    probe: "subprocess.Popen[bytes] | None" = None
+    probe_at: float = 0.0
+    killed_in_grace: bool = False
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None
+
+
+@dataclass(slots=True)
+class RunningPod:
+    """One pod, from its start to its end. A pod that takes its place is another RunningPod."""
+
+    plan: PodPlan
+    spot: PodSpot
+    place: Place
+    attempt: int
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    init: list[RunningContainer] = field(default_factory=list)
+    main: list[RunningContainer] = field(default_factory=list)
+    phase: Phase = "init"
+    held: bool = False
+    """Not made yet: KubeRay makes the submitter when the cluster is ready."""
+    disrupted: bool = False
+    """Evicted, pre-empted, or its node is lost: the condition DisruptionTarget."""
+    stopping_since: float | None = None
+    was_ready: bool = False
+    left: bool = False
+    began: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def start(cls, plan: PodPlan, spot: PodSpot, place: Place, attempt: int) -> "RunningPod":
+        """Make a pod's volumes and let its containers come."""
+        pod = cls(plan, spot, place, attempt)
+        pod.folders = place.volumes.of_pod(plan)
+        pod.init = [RunningContainer(each) for each in plan.init]
+        pod.main = [RunningContainer(each) for each in plan.containers]
+        place.network.set_running(spot, True)
+        place.network.set_ready(spot, False)
+        return pod
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @property
+    def over(self) -> bool:
+        return self.phase in ("succeeded", "failed")
+
+    @property
+    def lives(self) -> bool:
+        """Whether its changes are progress: one that starts over and over gets nowhere."""
+        return all(len(each.codes) <= MANY_RESTARTS for each in (*self.init, *self.main))
+
+    @property
+    def exit_codes(self) -> dict[str, int]:
+        """The last exit code of each container that has ended."""
+        return {each.plan.name: each.codes[-1] for each in (*self.init, *self.main) if each.codes}
+
+    def processes(self) -> Iterator[tuple[RunningContainer, Process]]:
+        """Its containers that run."""
+        for each in (*self.init, *self.main):
+            if each.process is not None:
+                yield each, each.process
+
+    def advance(self) -> bool:
+        """Do what is due; whether something changed."""
+        if self.over or self.held:
+            return False
+        changed = self._reap()
+        if self.stopping_since is not None:
+            return self._end_stopping() or changed
+        if self.phase == "init":
+            changed = self._initialise() or changed
+        if self.phase == "running":
+            changed = self._run() or changed
+        self._probe()
+        return changed
+
+    def stop(self) -> None:
+        """Ask it to end: SIGTERM to each container, SIGKILL when its grace is over."""
+        if self.over or self.stopping_since is not None:
+            return
+        self.held = False
+        self.stopping_since = time.monotonic()
+        self.place.network.set_ready(self.spot, False)
+        for _, process in self.processes():
+            process.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once, as when its node is lost."""
+        for _, process in self.processes():
+            process.kill()
+
+    def close(self) -> None:
+        """Kill what still runs and let go of it."""
+        for each, process in self.processes():
+            process.close()
+            each.process = None
+        for each in (*self.init, *self.main):
+            if each.probe is not None:
+                each.probe.kill()
+                each.probe.wait()
+
+    def _launch(self, each: RunningContainer) -> None:
+        reading, writing = os.pipe()
+        place = self.place
+        inside = place.sandbox.command(
+            self.plan,
+            each.plan,
+            volumes=self.folders,
+            state=place.state,
+            programs=place.programs,
+            resolv_conf=place.network.resolv_conf(self.spot),
+            hosts=place.network.hosts(self.spot),
+            status=writing,
+        )
+        each.process = start([*place.network.argv(self.spot), *inside], (reading, writing))
+        each.began = time.monotonic()
+        each.ready = each.plan.ready is None
+        each.started = each.plan.started is None
+
+    def _reap(self) -> bool:
+        changed = False
+        for each, process in list(self.processes()):
+            code = process.poll()
+            for line in process.lines():
+                self.place.log(self.name, each.plan.name, line)
+            if code is None:
+                continue
+            each.codes.append(code)
+            each.killed_in_grace = each.killed_in_grace or process.killed
+            delay = min(LONGEST_DELAY, RESTART_DELAY * 2 ** (len(each.codes) - 1))
+            each.again_at = time.monotonic() + delay
+            each.ready = False
+            process.close()
+            each.process = None
+            changed = True
+        return changed
+
+    def _initialise(self) -> bool:
+        """Init containers one after the other; a sidecar among them only has to have started."""
+        for each in self.init:
+            if each.plan.sidecar:
+                if each.process is None and time.monotonic() >= each.again_at:
+                    self._launch(each)
+                    return True
+                if each.process is None or not each.started:
+                    return False
+                continue
+            if each.codes and each.codes[-1] == 0 and each.process is None:
+                continue
+            return self._again(each)
+        self.phase = "running"
+        return True
+
+    def _again(self, each: RunningContainer) -> bool:
+        """Start an init container, anew where it may be."""
+        if each.process is not None:
+            return False
+        if each.codes and self.plan.restart_policy == "Never":
+            return self._finish("failed")
+        if time.monotonic() < each.again_at:
+            return False
+        self._launch(each)
+        return True
+
+    def _run(self) -> bool:
+        changed = False
+        for each in self.init:
+            if each.plan.sidecar and each.process is None and time.monotonic() >= each.again_at:
+                self._launch(each)
+                changed = True
+        for each in self.main:
+            if each.process is None and self._starts(each):
+                self._launch(each)
+                changed = True
+        if all(each.process is None and each.codes and not self._comes_again(each) for each in self.main):
+            good = all(each.codes[-1] == 0 for each in self.main)
+            return self._finish("succeeded" if good else "failed")
+        return changed
+
+    def _comes_again(self, each: RunningContainer) -> bool:
+        policy = self.plan.restart_policy
+        return policy == "Always" or (policy == "OnFailure" and each.codes[-1] != 0)
+
+    def _starts(self, each: RunningContainer) -> bool:
+        return not each.codes or (self._comes_again(each) and time.monotonic() >= each.again_at)
+
+    def _end_stopping(self) -> bool:
+        assert self.stopping_since is not None
+        running = list(self.processes())
+        if not running:
+            good = all(each.codes and each.codes[-1] == 0 for each in self.main)
+            return self._finish("succeeded" if good else "failed")
+        if time.monotonic() - self.stopping_since >= self.plan.grace:
+            for _, process in running:
+                process.killed = True
+                process.kill()
+        return False
+
+    def _finish(self, phase: Phase) -> bool:
+        self.phase = phase
+        for each, process in list(self.processes()):  # sidecars
+            process.close()
+            each.process = None
+        return True
+
+    def leave(self) -> None:
+        """Have a pod that is over leave the network's names and Services."""
+        if not self.left:
+            self.left = True
+            self.place.network.set_running(self.spot, False)
+
+    def _probe(self) -> None:
+        """Ask containers that want to be asked, and tell the network whether the pod is ready."""
+        for each, process in self.processes():
+            wanted = each.plan.started if not each.started else each.plan.ready
+            if (
+                wanted is None
+                or process.pid is None
+                or time.monotonic() - each.began < min(wanted.delay, PROBE_SECONDS)
+            ):
+                continue
+            if each.probe is not None:
+                code = each.probe.poll()
+                if code is None:
+                    continue
+                each.probe = None
+                each.probe_at = time.monotonic() + min(wanted.period, PROBE_SECONDS)
+                if not each.started:
+                    each.started = code == 0
+                else:
+                    each.ready = code == 0
+            elif time.monotonic() >= each.probe_at:
+                each.probe = self._ask(wanted, process)
+        ready = self.phase == "running" and all(each.running and each.ready for each in self.main)
+        if ready != self.was_ready:
+            self.was_ready = ready
+            self.place.network.set_ready(self.spot, ready)
+
+    def _ask(self, probe: Probe, process: Process) -> "subprocess.Popen[bytes]":
+        if probe.port:
+            address = self.place.network.address(self.spot)
+            words = [*self.place.network.argv(self.spot), "bash", "-c", f": < /dev/tcp/{address}/{probe.port}"]
+        else:
+            words = ["nsenter", f"--target={process.pid}", "--all", "--", *probe.command]
+        silent = subprocess.DEVNULL
+        return subprocess.Popen(words, stdin=silent, stdout=silent, stderr=silent, start_new_session=True)

@@ -1,0 +1,231 @@
+"""A rehearsal from its manifests to what it saw: the pods planned, run, and run again from a checkpoint."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainyard.errors import UsageError
+from trainyard.rehearse.chaos import DISK_BYTES, Chaos, Event
+from trainyard.rehearse.controllers import controller
+from trainyard.rehearse.engine import Engine, Outcome
+from trainyard.rehearse.hang import Stack, stacks
+from trainyard.rehearse.load import Loaded
+from trainyard.rehearse.members import Member, members
+from trainyard.rehearse.network import Network, NetworkPlan, PodSpot, Waiting, open_network
+from trainyard.rehearse.observe import Observed
+from trainyard.rehearse.podplan import Known, MadeUp, PodPlan, pod_plan
+from trainyard.rehearse.pods import Place
+from trainyard.rehearse.sandbox import Programs, Sandbox
+from trainyard.rehearse.storage import Checkpoints, checkpoints, put_dataset
+from trainyard.rehearse.substitutes import Substitutes
+from trainyard.rehearse.volumes import Volumes
+from trainyard.workload.model import Workload
+from trainyard.workload.plain import entries, mapping, strings, text
+
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+MOST_PODS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user asked for."""
+
+    patience: float = 30.0
+    timeout: float = 600.0
+    again: bool = True
+    programs: Mapping[str, Path] = field(default_factory=dict)
+    chaos: tuple[Event, ...] = ()
+    may_mount: bool = False
+    """Whether this process has mounts of its own."""
+    ready: Callable[[Sequence[PodPlan]], None] = lambda _: None
+    """Asked before any pod starts; it may refuse."""
+    strict: bool | None = None
+    """Whether the network must be made of namespaces; None takes what the machine allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the job."""
+
+    outcome: Outcome
+    observed: Observed
+    ranks: int
+    """Ranks that joined."""
+    joined_after: float | None
+    stacks: tuple[Stack, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    chaos: Chaos = field(default_factory=lambda: Chaos([]))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that a rehearsal saw."""
+
+    loaded: Loaded
+    plans: tuple[PodPlan, ...]
+    first: Run
+    second: Run | None
+    saved: tuple[int, ...]
+    """Steps that the first run left a checkpoint of."""
+    goes_on_from: int | None
+    """The step that the second run had to go on from."""
+    substitutes: Substitutes
+    made_up: tuple[MadeUp, ...]
+    invented: tuple[str, ...]
+    strict: bool
+    unchecked: tuple[str, ...]
+    trains: bool
+
+
+Log = Callable[[str, str, str], None]
+
+
+def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sandbox, state: Path, log: Log) -> Seen:
+    """Run a job's pods in the empty folder `state`, and once more where the first run left checkpoints."""
+    workload = loaded.workload
+    substitutes.learn(workload)
+    everyone = members(workload)
+    spots = {each.name: _spot(workload, each) for each in everyone.pods}
+    namespace = workload.object.namespace
+    plan = NetworkPlan(
+        pods=tuple(spots.values()),
+        services=(*(each.data for each in workload.of_kind("Service")), *everyone.services),
+        policies=tuple(each.data for each in workload.of_kind("NetworkPolicy")),
+        namespaces={
+            each.name: strings(mapping(each.data.get("metadata")).get("labels"))
+            for each in workload.of_cluster("Namespace")
+        }
+        | ({} if namespace in {each.name for each in workload.of_cluster("Namespace")} else {namespace: {}}),
+    )
+    made_up: list[MadeUp] = []
+    (state / "notes").mkdir(mode=0o777)
+    with open_network(plan, strict=wishes.strict) as network:
+        plans = [
+            pod_plan(workload, each, _known(network, spots[each.name]), substitutes, made_up) for each in everyone.pods
+        ]
+        wishes.ready(plans)
+        volumes = Volumes(state, workload.objects, namespace, substitutes, may_mount=wishes.may_mount, made_up=made_up)
+        place = Place(network, box, volumes, Programs(wishes.programs), state, log)
+        folders = {each.name: volumes.of_pod(each) for each in plans}
+        settings = _settings(workload)
+        kept = checkpoints(plans, folders, settings)
+        disk = _disk(wishes, kept, volumes)
+        if substitutes.dataset and not put_dataset(_kind(settings), substitutes.dataset, plans, folders):
+            substitutes.told["dataset"] = f"none: {substitutes.dataset} is in no volume of the pods"
+        elif substitutes.dataset:
+            substitutes.told["dataset"] = f"the trainer's made-up {_kind(settings)} at {substitutes.dataset}"
+        paired = [(each, spots[each.name]) for each in plans]
+        first = _run(workload, paired, place, wishes, log, Chaos(list(wishes.chaos), kept, disk))
+        saved = tuple(kept.steps()) if kept is not None else ()
+        second, goes_on_from = None, None
+        if first.outcome.ending == "succeeded" and wishes.again and kept is not None and not wishes.chaos:
+            goes_on_from = kept.step_back()
+            if goes_on_from is not None:
+                log("", "", f"again, to go on from the checkpoint of step {goes_on_from}")
+                second = _run(workload, paired, place, wishes, log, Chaos([]))
+        return Seen(
+            loaded=loaded,
+            plans=tuple(plans),
+            first=first,
+            second=second,
+            saved=saved,
+            goes_on_from=goes_on_from,
+            substitutes=substitutes,
+            made_up=tuple(dict.fromkeys(made_up)),
+            invented=tuple(dict.fromkeys(volumes.invented)),
+            strict=network.strict,
+            unchecked=tuple(network.unchecked),
+            trains=kept is not None,
+        )
+
+
+def _disk(wishes: Wishes, kept: Checkpoints | None, volumes: Volumes) -> Path | None:
+    """The claim that checkpoints go to, on a small disk of its own where that is to be filled."""
+    if not any(each.kind == "fill-disk" for each in wishes.chaos):
+        return None
+    claims = volumes.folder / "claims"
+    if kept is None or not kept.folder.is_relative_to(claims):
+        raise UsageError("--chaos fill-disk: the job's checkpoints go to no claim")
+    return volumes.limit_claim(kept.folder.relative_to(claims).parts[0], DISK_BYTES)
+
+
+def _run(
+    workload: Workload, plans: list[tuple[PodPlan, PodSpot]], place: Place, wishes: Wishes, log: Log, chaos: Chaos
+) -> Run:
+    notes = place.state / "notes"
+    shutil.rmtree(notes)
+    notes.mkdir(mode=0o777)
+    observed = Observed(notes)
+
+    def seen(pod: str, container: str, line: str) -> None:
+        if pod:
+            observed.line(pod, line)
+        log(pod, container, line)
+
+    standing: list[Stack] = []
+    waiting: list[Waiting] = []
+
+    def ask(engine: Engine) -> None:
+        waiting[:] = place.network.waiting()
+        standing.extend(stacks(engine))
+
+    watched = Place(place.network, place.sandbox, place.volumes, place.programs, place.state, seen)
+    engine = Engine(
+        plans=plans,
+        place=watched,
+        controller=controller(workload),
+        observed=observed,
+        patience=wishes.patience,
+        timeout=wishes.timeout,
+        before_tick=chaos,
+        on_hang=ask,
+        on_failure=lambda _: None if waiting else waiting.extend(place.network.waiting()),
+    )
+    outcome = engine.run()
+    return Run(
+        outcome, observed, len(observed.ranks()), observed.joined_after(), tuple(standing), tuple(waiting), chaos
+    )
+
+
+def _known(network: Network, spot: PodSpot) -> Known:
+    return Known(network.address(spot), network.environment(spot), lambda text: network.localise(spot, text))
+
+
+def _spot(workload: Workload, member: Member) -> PodSpot:
+    spec = member.pod_set.spec
+    ports = {
+        (text(port.get("protocol")) or "TCP", text(port.get("name"))): port["containerPort"]
+        for container in (*member.pod_set.containers, *member.pod_set.init_containers)
+        for _, port in entries(container.data.get("ports"))
+        if port.get("name") and isinstance(port.get("containerPort"), int)
+    }
+    named = member.annotations.get(NETWORKS, "")
+    return PodSpot(
+        namespace=workload.object.namespace,
+        name=member.name,
+        labels=member.labels,
+        node=f"node-of-{member.name}",
+        hostname=member.hostname if member.subdomain else "",
+        subdomain=member.subdomain,
+        host_network=member.pod_set.host_network,
+        ports=ports,
+        extra_networks=tuple(each.strip() for each in named.split(",") if each.strip()) if "{" not in named else (),
+        dns_policy=text(spec.get("dnsPolicy")) or "ClusterFirst",
+        dns_config=mapping(spec.get("dnsConfig")),
+        host_aliases=tuple(each for _, each in entries(spec.get("hostAliases"))),
+    )
+
+
+def _settings(workload: Workload) -> dict[str, str]:
+    """The trainer's settings, as the pods of the job find them."""
+    found: dict[str, str] = {}
+    for pod_set in workload.pod_sets:
+        for container in pod_set.containers:
+            known = {name: each.value for name, each in container.env.items() if each.value is not None}
+            found = {name: value for name, value in known.items() if name.startswith("TRAINER_")} | found
+    return found
+
+
+def _kind(settings: Mapping[str, str]) -> str:
+    return "images" if settings.get("TRAINER_MODEL", "").startswith("vit") else "text"

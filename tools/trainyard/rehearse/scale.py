@@ -1,0 +1,95 @@
+"""A job with fewer nodes and ranks: the two numbers of its job.yaml changed, and rendered again."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainyard.errors import Fault, InputError
+from trainyard.objects import Object
+from trainyard.render import Rendering, render
+
+_DIGEST_LENGTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How large the rehearsal is. None leaves a number as it is written."""
+
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+
+
+def rendered_smaller(
+    root: Path, folder: str, reads: Mapping[str, str], training_job: Object, scale: Scale, work: Path
+) -> Rendering:
+    """What the job folder renders to with the numbers of `scale` in its job.yaml.
+
+    `reads` is all that its rendering depends on; a copy of those files is made in `work`. InputError where kustomize
+    refuses the copy, which it took at full size.
+    """
+    for name in reads:
+        if len(reads[name]) == _DIGEST_LENGTH:
+            copy = work / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes((root / name).read_bytes())
+        elif reads[name].startswith("link:"):
+            copy = work / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.symlink_to(os.readlink(root / name))
+        elif reads[name] == "folder":
+            (work / name).mkdir(parents=True, exist_ok=True)
+    file = work / folder / "job.yaml"
+    document = yaml.safe_load(file.read_text())
+    document["spec"] = smaller(_map(document.get("spec")), _map(training_job.data.get("spec")), scale)
+    file.write_text(yaml.safe_dump(document, sort_keys=False))
+    rendering = next(render(work, [folder], workers=1))
+    if rendering.error.startswith("stopped the renderer"):
+        raise Fault(f"{folder} {rendering.error}")
+    if rendering.error:
+        raise InputError(f"does not render with fewer nodes: {rendering.error}", f"{folder}/job.yaml")
+    return rendering
+
+
+def smaller_spec(training_job: Object, scale: Scale) -> dict[str, Any]:
+    """The whole `spec` of a TrainingJob at another size."""
+    whole = _map(training_job.data.get("spec"))
+    return smaller(whole, whole, scale)
+
+
+def smaller(written: Mapping[str, Any], whole: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
+    """The `spec` of a job.yaml at another size.
+
+    `written` is what the file says, `whole` the TrainingJob with all defaults. The batch of a rank stays as it is, so
+    the global batch shrinks with the ranks: where `micro x accumulation x ranks` was the global batch it is so again,
+    and where it was not it is not.
+    """
+    nodes, per_node = _count(whole.get("nodes")), _count(whole.get("gpusPerNode"))
+    fewer_nodes = nodes if scale.nodes is None else scale.nodes
+    fewer_ranks = per_node if scale.gpus_per_node is None else scale.gpus_per_node
+    batch = _map(whole.get("batch"))
+    a_rank = _count(batch.get("micro")) * _count(batch.get("accumulation"))
+    before, after = nodes * per_node, fewer_nodes * fewer_ranks
+    asked = _count(batch.get("global"))
+    if asked == a_rank * before:
+        global_batch = a_rank * after
+    else:
+        global_batch = max(1, round(asked * after / before))
+        global_batch += global_batch == a_rank * after
+    changed = dict(written) | {"nodes": fewer_nodes, "gpusPerNode": fewer_ranks}
+    changed["batch"] = dict(_map(written.get("batch"))) | {"global": global_batch}
+    least = _map(whole.get("elastic")).get("minNodes")
+    if isinstance(least, int) and least > fewer_nodes:
+        changed["elastic"] = dict(_map(written.get("elastic"))) | {"minNodes": fewer_nodes}
+    return changed
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1

@@ -1,0 +1,126 @@
+"""What a machine without GPUs, fabric and datasets runs in their place, and says that it does."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainyard.workload.model import Container, Workload
+
+PREFIX = "TRAINER_"
+TINY = {"gpt": "gpt-tiny", "llama": "llama-tiny", "vit": "vit-tiny"}
+"""The preset of each family that a processor trains in milliseconds a step."""
+LONGEST_SEQUENCE = 64
+LARGEST_MICRO_BATCH = 4
+SHORT_BENCH = ("--max-bytes", "65536", "--repeat", "2")
+_COUNTED_BY_TORCHRUN = ("auto", "gpu")
+_PER_NODE = re.compile(r"--?nproc[-_]per[-_]node(?:=(?P<value>.*))?\Z")
+_BTL = ("openib", "ofi", "usnic", "uct", "smcuda")
+
+
+@dataclass(slots=True)
+class Substitutes:
+    """The substitutions of one rehearsal, kept as they are made so that they can be told."""
+
+    steps: int
+    save_every: int
+    ranks_per_pod: Mapping[str, int] = field(default_factory=dict)
+    collective_seconds: int | None = None
+    """Timeout of a collective, where another is needed than the trainer's."""
+    told: dict[str, str] = field(default_factory=dict)
+    """What was put in place of what, by a word for it."""
+    batch: tuple[int, int] | None = None
+    """Micro-batch and global batch where the micro-batch is too large."""
+    dataset: str = ""
+    """The dataset's path in the pods; empty where none is named."""
+
+    def learn(self, workload: Workload) -> None:
+        """Read the batch and the dataset that the trainer is told, before any variable is replaced."""
+        for pod_set in workload.pod_sets:
+            for container in pod_set.containers:
+                known = {name: each.value for name, each in container.env.items() if each.value is not None}
+                self.dataset = self.dataset or known.get("TRAINER_DATASET", "")
+                micro, whole = known.get("TRAINER_MICRO_BATCH", ""), known.get("TRAINER_GLOBAL_BATCH", "")
+                if micro.isdigit() and whole.isdigit() and int(micro) > LARGEST_MICRO_BATCH:
+                    shrunk = int(whole) * LARGEST_MICRO_BATCH / int(micro)
+                    if shrunk == int(shrunk):
+                        self.batch = LARGEST_MICRO_BATCH, int(shrunk)
+
+    def variable(self, name: str, value: str) -> str:
+        """The value of a variable in the rehearsal."""
+        if name.startswith(PREFIX):
+            return self._of_trainer(name, value)
+        if name == "PET_NPROC_PER_NODE" and value in _COUNTED_BY_TORCHRUN:
+            return self._say("GPUs", name, value, "a processor rank for each GPU")
+        return value
+
+    def variables(self, found: Mapping[str, str], container: Container) -> dict[str, str]:
+        """All variables of a container, with those that a processor needs."""
+        replaced = {name: self.variable(name, value) for name, value in found.items()}
+        if found.get("PET_NPROC_PER_NODE") in _COUNTED_BY_TORCHRUN:
+            replaced["PET_NPROC_PER_NODE"] = str(max(1, container.gpus))
+        if any(limit.startswith("rdma/") or "/hca" in limit or "efa" in limit for limit in container.limits):
+            self.told["RDMA"] = "TCP over the pods' network; NCCL_* and FI_* stay as they are and are not exercised"
+        if container.gpus:
+            self.told["GPUs"] = "a rank on the processor for each, over gloo"
+        seen = {"TRAINER_METRICS_EVERY_STEPS": "1"} if of_trainer(container.env) else {}
+        if seen and self.collective_seconds:
+            seen["TRAINER_TIMEOUT_SECONDS"] = str(self.collective_seconds)
+        return {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"} | seen | replaced
+
+    def words(self, words: Sequence[str], container: Container) -> tuple[str, ...]:
+        """A command line in the rehearsal."""
+        changed = list(words)
+        for index, word in enumerate(words):
+            match = _PER_NODE.match(word)
+            number = str(max(1, container.gpus))
+            if match and match["value"] in _COUNTED_BY_TORCHRUN:
+                changed[index] = word.replace(f"={match['value']}", f"={number}")
+            elif match and match["value"] is None and words[index + 1 : index + 2] in (["auto"], ["gpu"]):
+                changed[index + 1] = number
+            elif word == "btl" and words[index - 1 : index] in (["--mca"], ["-mca"]):
+                kinds = [kind for kind in words[index + 1].split(",") if kind not in _BTL]
+                changed[index + 2 - 1] = ",".join(dict.fromkeys([*kinds, "tcp", "self"]))
+        if words[-2:] == ("-m", "trainer.bench") or list(words[-2:]) == ["-m", "trainer.bench"]:
+            changed += SHORT_BENCH
+        if changed != list(words):
+            self.told["command line"] = " ".join(changed)
+        return tuple(changed)
+
+    def file(self, name: str, content: str) -> str:
+        """A file of a ConfigMap that holds a variable."""
+        return self.variable(name, content) if name.startswith(PREFIX) else content
+
+    def _of_trainer(self, name: str, value: str) -> str:
+        match name.removeprefix(PREFIX):
+            case "MODEL":
+                tiny = next((tiny for family, tiny in TINY.items() if value.startswith(family)), value)
+                return self._say("model", name, value, tiny)
+            case "SEQUENCE_LENGTH" if value.isdigit():
+                return self._say("sequence length", name, value, str(min(int(value), LONGEST_SEQUENCE)))
+            case "STEPS":
+                return self._say("steps", name, value, str(self.steps))
+            case "WARMUP_STEPS" if value.isdigit():
+                return str(min(int(value), 2))
+            case "CHECKPOINT_EVERY_STEPS":
+                return self._say("steps between checkpoints", name, value, str(self.save_every))
+            case "METRICS_EVERY_STEPS":
+                return "1"
+            case "PRECISION":
+                return self._say("precision", name, value, "fp32")
+            case "MICRO_BATCH" if self.batch:
+                return self._say("micro-batch", name, value, str(self.batch[0]))
+            case "GLOBAL_BATCH" if self.batch:
+                return str(self.batch[1])
+            case _:
+                return value
+
+    def _say(self, what: str, name: str, before: str, after: str) -> str:
+        if before != after:
+            self.told[what] = f"{after} for {before}" if name.startswith(PREFIX) else after
+        return after
+
+
+def of_trainer(variables: Mapping[str, Any]) -> bool:
+    """Whether a container runs this repository's trainer, which prints every step if it is asked to."""
+    return any(name.startswith(PREFIX) for name in variables)

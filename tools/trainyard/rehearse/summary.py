@@ -1,0 +1,111 @@
+"""What a rehearsal did and saw, for people and for programs."""
+
+from typing import Any
+
+from trainyard.rehearse.rehearsal import Run, Seen
+from trainyard.report.escape import inert, visible
+
+
+def document(seen: Seen) -> dict[str, Any]:
+    """The rehearsal as plain data."""
+    return {
+        "job": seen.loaded.name,
+        "kind": seen.loaded.workload.object.kind,
+        "pods": [plan.name for plan in seen.plans],
+        "ranks": seen.loaded.ranks,
+        "full_pods": seen.loaded.full.pods,
+        "network": "strict" if seen.strict else "loopback",
+        "substitutes": dict(seen.substitutes.told),
+        "made_up": [f"{each.kind} {each.name}, key {each.key}" for each in seen.made_up],
+        "empty_volumes": list(seen.invented),
+        "not_checked": list(seen.unchecked),
+        "saved_steps": list(seen.saved),
+        "goes_on_from": seen.goes_on_from,
+        "runs": [_run(run) for run in (seen.first, seen.second) if run is not None],
+    }
+
+
+def text(seen: Seen) -> str:
+    """The rehearsal in a few lines."""
+    first, second = seen.first, seen.second
+    full = seen.loaded.full.pods
+    smaller = f" of {full}" if full != len(seen.plans) else ""
+    rows = [("pods", f"{len(seen.plans)}{smaller}, {seen.loaded.workload.object.kind}")]
+    for what, instead in seen.substitutes.told.items():
+        rows.append((what, instead))
+    for each in seen.made_up:
+        rows.append(("made up", f"{each.kind} {each.name}, key {each.key}"))
+    for volume in seen.invented:
+        rows.append(("empty", f"an empty folder stands in for {volume}"))
+    rows.append(("network", "namespaces, names and NetworkPolicies as in the cluster" if seen.strict else "loopback"))
+    rows += [("not checked", each) for each in seen.unchecked]
+    rows += _told(seen, first)
+    if seen.saved:
+        rows.append(("saved", f"{_plural(len(seen.saved), 'checkpoint')}: {_steps(seen.saved)}"))
+    if second is not None:
+        same = set(second.observed.losses) & set(first.observed.losses)
+        again = ", ".join(f"{second.observed.losses[step]:.4f}" for step in sorted(same)[-1:])
+        rows.append(("started again", f"goes on from step {seen.goes_on_from}, loss {again}, {_ending(second)}"))
+    wide = max(len(what) for what, _ in rows)
+    lines = [f"{visible(what):>{wide}}  {visible(told)}" for what, told in rows]
+    return inert("\n".join([f"rehearsed {visible(seen.loaded.name)}", *lines]))
+
+
+def _told(seen: Seen, run: Run) -> list[tuple[str, str]]:
+    rows = []
+    expected = seen.loaded.ranks
+    if run.ranks:
+        waited = "" if run.joined_after is None else f" after {run.joined_after:.1f} s"
+        rows.append(("rendezvous", f"{run.ranks}{f' of {expected}' if expected else ''} ranks{waited}"))
+    losses = run.observed.losses
+    if losses:
+        low, high = min(losses), max(losses)
+        rows.append(("trained", f"steps {low} to {high}, loss {losses[low]:.4f} to {losses[high]:.4f}"))
+    rows += [("chaos", each.text) for each in run.chaos.done]
+    if run.outcome.replaced:
+        back = ", ".join(str(step) for step in dict.fromkeys(run.observed.resumed_from))
+        resumed = f", resumed from step {back}" if back else ""
+        rows.append(("replaced", f"{_plural(run.outcome.replaced, 'pod')}{resumed}"))
+    rows.append(("ended", f"{_ending(run)} after {run.outcome.seconds:.1f} s, {_codes(run)}"))
+    return rows
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "ending": run.outcome.ending,
+        "reason": run.outcome.reason,
+        "seconds": round(run.outcome.seconds, 2),
+        "ranks_joined": run.ranks,
+        "joined_after_seconds": None if run.joined_after is None else round(run.joined_after, 2),
+        "losses": {str(step): loss for step, loss in run.observed.losses.items()},
+        "resumed_from": run.observed.resumed_from,
+        "world_size": run.observed.result.get("world_size"),
+        "pods_replaced": run.outcome.replaced,
+        "chaos": [each.text for each in run.chaos.done],
+        "exit_codes": [{"pod": each.pod, "codes": each.codes} for each in run.outcome.pods],
+        "stacks": [{"pod": each.pod, "rank": each.rank, "at": each.at, "stack": each.whole} for each in run.stacks],
+        "waiting": [
+            {"pod": each.pod[1], "peer": each.peer, "port": each.port, "protocol": each.protocol,
+             "state": each.state, "why": each.why}
+            for each in run.waiting
+        ],
+    }  # fmt: skip
+
+
+def _ending(run: Run) -> str:
+    return {"succeeded": "succeeded", "failed": "failed", "hangs": "hung", "timeout": "ran out of time"}[
+        run.outcome.ending
+    ]
+
+
+def _codes(run: Run) -> str:
+    bad = [f"{each.pod} {name} {code}" for each in run.outcome.pods for name, code in each.codes.items() if code]
+    return f"exit codes {', '.join(dict.fromkeys(bad))}" if bad else "all exit codes 0"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _steps(steps: tuple[int, ...]) -> str:
+    return f"step{'s' * (len(steps) != 1)} {', '.join(map(str, steps))}"

@@ -1,0 +1,237 @@
+"""What a rehearsal comes to: findings at the fields that are to blame, in the linter's form."""
+
+from collections.abc import Iterator
+
+from trainyard.finding import Finding, Severity
+from trainyard.objects import Spot
+from trainyard.pipeline import finding_of, found_by_rules
+from trainyard.rehearse import rules
+from trainyard.rehearse.network import Waiting
+from trainyard.rehearse.rehearsal import Run, Seen
+from trainyard.rules import all_rules
+from trainyard.rules.registry import Problem, Rule
+from trainyard.workload.model import Container
+
+TOLERANCE = 1e-3
+"""Relative difference of two losses at one step that is still rounding."""
+_FULL = (
+    "Bus error",
+    "No space left on device: '/dev/shm",
+    "unable to allocate shared memory",
+    "SIGBUS",
+    "unable to mmap",
+)
+_BUS_ERRORS = (128 + 7, 256 - 7)
+_NO_NAME = ("NXDOMAIN", "NODATA")
+_MOST_RANKS_TOLD = 8
+_LONGEST_QUOTE = 200
+Told = tuple[Rule, Problem]
+
+
+def verdict(seen: Seen) -> tuple[Finding, ...]:
+    """The findings of a rehearsal; none where the job would train, save and resume."""
+    told = list(_of_run(seen, seen.first)) or list(_of_second(seen))
+    lint = _linted(seen) if told else ""
+    found = []
+    for rule, problem in told:
+        whole = Problem(problem.message, problem.spot, problem.related, "; ".join(filter(None, [problem.help, lint])))
+        found.append(finding_of(rule, whole, seen.loaded.origin, seen.loaded.name))
+        lint = ""
+    return tuple(found)
+
+
+def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
+    outcome = run.outcome
+    grace = [each for each in outcome.pods if each.killed_in_grace and each.disrupted]
+    for each in grace[:1]:
+        spot = _pod_spot(seen, each.pod, "terminationGracePeriodSeconds")
+        seconds = next(plan.grace for plan in seen.plans if plan.name == each.pod)
+        message = f"{each.pod} was told to end, was still at work {seconds:g} s later, and was killed"
+        yield rules.KILLED, Problem(message, spot, help="give it the time that a save takes, and let SIGTERM reach it")
+    if outcome.ending == "succeeded":
+        if not grace:
+            yield from _of_success(seen, run)
+        return
+    if (full := _shared_memory(seen, run)) is not None:
+        yield full
+        return
+    if outcome.ending in ("hangs", "timeout") or not run.observed.errors or _blocked(run):
+        connections = list(_of_waiting(seen, run))
+        if connections:
+            yield from connections
+            return
+    if run.chaos.done:
+        yield rules.BROKEN, Problem(_broken(run), _main_spot(seen), help=_standing(run))
+    elif outcome.ending in ("hangs", "timeout"):
+        yield rules.HANGS, Problem(_hang(seen, run), _main_spot(seen), help=_standing(run))
+    else:
+        yield rules.FAILS, _failure(seen, run)
+
+
+def _of_success(seen: Seen, run: Run) -> Iterator[Told]:
+    expected = seen.loaded.ranks
+    world = run.observed.result.get("world_size")
+    joined = max((each.world for each in run.observed.ranks()), default=0)
+    got = world if isinstance(world, int) else joined
+    if expected and got and got < expected and not run.chaos.done:
+        message = f"{got} ranks trained together, but the job has {expected}"
+        yield rules.MISSING, Problem(message, _main_spot(seen), help="each pod trains alone, or a GPU has no rank")
+    if run.chaos.saved and run.outcome.replaced and not run.observed.resumed_from:
+        message = f"after {_events(run)} the run began again at its first step"
+        yield rules.UNSAVED, Problem(message, _main_spot(seen))
+
+
+def _of_second(seen: Seen) -> Iterator[Told]:
+    first, second = seen.first, seen.second
+    if first.outcome.ending == "succeeded" and seen.trains and not seen.saved:
+        yield rules.UNSAVED, Problem("the run left no checkpoint in a volume", _main_spot(seen))
+    if second is None:
+        return
+    failed = list(_of_run(seen, second))
+    if failed:
+        yield from failed
+        return
+    step = seen.goes_on_from
+    if step not in second.observed.resumed_from:
+        message = f"started again, the run did not go on from the checkpoint of step {step}"
+        yield rules.UNSAVED, Problem(message, _main_spot(seen))
+        return
+    for number, loss in second.observed.losses.items():
+        before = first.observed.losses.get(number)
+        if before is not None and abs(loss - before) > TOLERANCE * abs(before):
+            message = f"step {number} had loss {before:.5g}, and {loss:.5g} when the run went on from step {step}"
+            yield rules.DIFFERS, Problem(message, _main_spot(seen))
+            return
+
+
+def _blocked(run: Run) -> bool:
+    """Whether what failed, failed for want of a connection."""
+    words = ["timed out", "timeout", "TimeoutError", "Name or service", "name resolution", "unreachable", "refused"]
+    words += ["DistNetworkError", "DistStoreError", "could not be established", "Could not resolve", "Connection"]
+    return any(word in text for _, text in run.observed.errors for word in words)
+
+
+def _of_waiting(seen: Seen, run: Run) -> Iterator[Told]:
+    names = [each for each in run.waiting if each.protocol == "DNS"]
+    dialled = [each for each in run.waiting if each.protocol != "DNS"]
+    for each in names[:1]:
+        message = f"{each.pod[1]} asks for {each.peer}, which does not resolve ({each.state}): {each.why}"
+        yield rules.NO_NAME, Problem(message, _naming(seen, each), help=_standing(run))
+    if names:
+        return
+    refused_only = all(each.state == "REFUSED" for each in dialled)
+    for each in [each for each in dialled if each.state != "REFUSED" or refused_only][:1]:
+        message = f"{each.pod[1]} dials {each.peer} on port {each.port}, and it stays {each.state}: {each.why}"
+        yield rules.DROPPED, Problem(message, _dialling(seen, each), help=_standing(run))
+
+
+def _shared_memory(seen: Seen, run: Run) -> Told | None:
+    codes = [(each.pod, name) for each in run.outcome.pods for name, code in each.codes.items() if code in _BUS_ERRORS]
+    said = [(pod, "") for pod, text in run.observed.errors if any(word in text for word in _FULL)]
+    said += [(pod, "") for pod, text in run.observed.seen if any(word in text for word in _FULL)]
+    for pod, _ in [*codes, *said]:
+        message = f"{pod} filled its /dev/shm"
+        return rules.SHARED_MEMORY, Problem(message, _pod_spot(seen, pod, "volumes"), help="mount a larger one there")
+    return None
+
+
+def _failure(seen: Seen, run: Run) -> Problem:
+    """The first pod that named an error, else the first that ended with one."""
+    bad = [each for each in run.outcome.pods if any(each.codes.values())]
+    said = run.observed.blame([each.pod for each in bad])
+    ended = next((each for each in bad if said is not None and each.pod == said[0]), bad[0] if bad else None)
+    if ended is None:
+        return Problem(run.outcome.reason, seen.loaded.workload.object.at())
+    name, code = next((name, code) for name, code in ended.codes.items() if code)
+    container = _container(seen, ended.pod, name)
+    words = f": {said[1][:_LONGEST_QUOTE]}" if said is not None else ""
+    spot = container.spot.below("command") if container is not None else seen.loaded.workload.object.at()
+    return Problem(f"{name} of {ended.pod} ended with {code}{words}", spot, help=run.outcome.reason)
+
+
+def _hang(seen: Seen, run: Run) -> str:
+    expected = seen.loaded.ranks
+    joined = f"{run.ranks} of {expected} ranks joined" if expected else f"{run.ranks} ranks joined"
+    last = max(run.observed.losses, default=None)
+    where = f"after step {last}" if last is not None else "before the first step"
+    return f"the job stands still {where}, {joined}: {run.outcome.reason}"
+
+
+def _broken(run: Run) -> str:
+    return f"after {_events(run)} the job {run.outcome.ending}: {run.outcome.reason}"
+
+
+def _events(run: Run) -> str:
+    return ", ".join(each.text for each in run.chaos.done)
+
+
+def _standing(run: Run) -> str:
+    ranks = [stack for stack in run.stacks if stack.rank.isdigit()] or list(run.stacks)
+    told = [f"{f'rank {each.rank}' if each.rank.isdigit() else each.pod} stands at {each.at}" for each in ranks]
+    more = f" and {len(told) - _MOST_RANKS_TOLD} more" if len(told) > _MOST_RANKS_TOLD else ""
+    return ", ".join(dict.fromkeys(told[:_MOST_RANKS_TOLD])) + more
+
+
+def _linted(seen: Seen) -> str:
+    """What the linter calls an error in the same job, which is the likely cause."""
+    for rule, problem in found_by_rules(all_rules(), seen.loaded.unit):
+        if rule.severity is Severity.ERROR:
+            return f"the linter says {rule.id}: {problem.message}"
+    return ""
+
+
+def _container(seen: Seen, pod: str, name: str) -> Container | None:
+    for plan in seen.plans:
+        if plan.name == pod:
+            every = [*plan.containers, *plan.init]
+            found = next((each for each in every if each.name == name), every[0])
+            return found.source
+    return None
+
+
+def _main_spot(seen: Seen) -> Spot:
+    for pod_set in seen.loaded.workload.pod_sets:
+        main = pod_set.main()
+        if main is not None and main.launch is not None:
+            return main.launch.spot
+    return seen.loaded.workload.object.at()
+
+
+def _pod_spot(seen: Seen, pod: str, field: str) -> Spot:
+    plan = next((plan for plan in seen.plans if plan.name == pod), None)
+    if plan is None:
+        return seen.loaded.workload.object.at()
+    return plan.member.pod_set.template.below("spec", field)
+
+
+def _naming(seen: Seen, waiting: Waiting) -> Spot:
+    """The field that holds a name: a variable's, else a word's, else the pods' subdomain."""
+    label = waiting.peer.partition(".")[0]
+    names = [waiting.peer, ".".join(waiting.peer.split(".")[:2]), label]
+    for plan in sorted(seen.plans, key=lambda plan: plan.name != waiting.pod[1]):
+        for each in (*plan.containers, *plan.init):
+            for name in names:
+                variables = [held for held in each.source.env.values() if held.value and name in held.value]
+                if variables:
+                    return min(variables, key=lambda held: len(held.value or "")).spot
+                for word in each.source.words:
+                    if name in word.text:
+                        return word.spot
+    return _pod_spot(seen, waiting.pod[1], "subdomain")
+
+
+def _dialling(seen: Seen, waiting: Waiting) -> Spot:
+    """The policy that is named as the cause, else the variable or word that holds the port."""
+    for policy in seen.loaded.workload.of_kind("NetworkPolicy"):
+        if policy.name in waiting.why.replace(",", " ").split():
+            return policy.at("spec")
+    port = str(waiting.port)
+    for plan in sorted(seen.plans, key=lambda plan: plan.name != waiting.pod[1]):
+        for each in (*plan.containers, *plan.init):
+            for held in each.source.env.values():
+                if held.value and (held.value == port or held.value.endswith(f":{port}")):
+                    return held.spot
+            for word in each.source.words:
+                if word.text == port or word.text.endswith((f":{port}", f"={port}")):
+                    return word.spot
+    return _main_spot(seen)

@@ -1,0 +1,58 @@
+"""The logs of all pods: merged with a colour for each, or a file each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from trainyard.report.escape import visible
+
+_COLORS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
+_OWN = "1"
+
+
+@dataclass(slots=True)
+class Voices:
+    """Where lines of pods go."""
+
+    out: TextIO
+    color: bool
+    quiet: bool = False
+    folder: Path | None = None
+    files: dict[tuple[str, str], TextIO] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    wide: int = 0
+
+    def expect(self, pods: Mapping[str, int] | list[str]) -> None:
+        """Know the names before they speak, so that columns line up."""
+        self.wide = max((len(pod) for pod in pods), default=0)
+
+    def line(self, pod: str, container: str, text: str) -> None:
+        """One line; without a pod it is the rehearsal's own."""
+        if pod and self.folder is not None:
+            self._file(pod, container).write(f"{text}\n")
+            return
+        if self.quiet:
+            return
+        name = pod or "rehearsal"
+        text = visible(text)
+        if self.color:
+            number = self.numbers.setdefault(name, len(self.numbers))
+            code = _OWN if not pod else str(_COLORS[number % len(_COLORS)])
+            self.out.write(f"\x1b[{code}m{name:<{self.wide}}\x1b[0m | {text}\n")
+        else:
+            self.out.write(f"{name:<{self.wide}} | {text}\n")
+        self.out.flush()
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self.files.values():
+            file.close()
+
+    def _file(self, pod: str, container: str) -> TextIO:
+        key = pod, container
+        if key not in self.files:
+            assert self.folder is not None
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.files[key] = (self.folder / f"{pod}.{container}.log").open("w")
+        return self.files[key]

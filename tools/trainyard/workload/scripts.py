@@ -1,0 +1,74 @@
+"""Files that a container's own script writes, and whose text the manifest holds."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainyard.objects import Spot
+from trainyard.workload.model import Container
+from trainyard.workload.plain import sequence
+
+_WRITTEN = re.compile(
+    r"(?:cat|tee)\s+(?:>\s*)?(?P<path>[^\s<>|;&]+)\s*<<-?\s*(?P<mark>['\"]?)(?P<end>\w+)(?P=mark)[^\n]*\n"
+    r"(?P<text>.*?)\n[ \t]*(?P=end)[ \t]*(?:\n|\Z)"
+    r"|cat\s*<<-?\s*(?P<mark2>['\"]?)(?P<end2>\w+)(?P=mark2)\s*>\s*(?P<path2>[^\s<>|;&]+)[^\n]*\n"
+    r"(?P<text2>.*?)\n[ \t]*(?P=end2)[ \t]*(?:\n|\Z)",
+    re.DOTALL,
+)
+_PRINTED = re.compile(
+    r"\b(?P<by>printf|echo)\s+(?P<flags>(?:-[neE]+\s+)*)(?P<quote>['\"])(?P<text>(?:(?!(?P=quote)).)*)(?P=quote)"
+    r"\s*>\s*(?P<path>[^\s<>|;&]+)",
+    re.DOTALL,
+)
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))\Z")
+_PRINTED_VARIABLE = re.compile(
+    r"\b(?:printf\s+['\"]?%s(?:\\n)?['\"]?|echo)\s+\"?(?P<variable>\$\{?[A-Za-z_]\w*\}?)\"?\s*>\s*(?P<path>[^\s<>|;&]+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file's text, and the field that holds it."""
+
+    path: str
+    text: str
+    spot: Spot
+
+
+def written(container: Container) -> Iterator[File]:
+    """Files that a script writes word for word: from lines of its own (`cat > ds.json <<EOF`), by echo or printf, or
+    from a variable whose value is known.
+    """
+    for name in ("command", "args"):
+        for index, script in enumerate(sequence(container.data.get(name))):
+            if isinstance(script, str) and ("<<" in script or ">" in script):
+                spot = container.spot.below(name, index)
+                yield from _from_lines(script, spot)
+                yield from _printed(script, spot)
+                yield from _from_variables(script, container)
+
+
+def _from_lines(script: str, spot: Spot) -> Iterator[File]:
+    for match in _WRITTEN.finditer(script):
+        path, text = match["path"] or match["path2"], match["text"] or match["text2"]
+        quoted = match["mark"] or match["mark2"]
+        if quoted or not re.search(r"[$`\\]", text):
+            yield File(path.strip("'\""), text, spot)
+
+
+def _printed(script: str, spot: Spot) -> Iterator[File]:
+    for match in _PRINTED.finditer(script):
+        text, expands = match["text"], match["by"] == "printf" or "e" in match["flags"]
+        if (match["quote"] == '"' and re.search(r"[$`]", text)) or (match["by"] == "printf" and "%" in text):
+            continue
+        if expands:
+            text = text.replace("\\n", "\n").replace("\\t", "\t")
+        yield File(match["path"].strip("'\""), text.replace('\\"', '"') if match["quote"] == '"' else text, spot)
+
+
+def _from_variables(script: str, container: Container) -> Iterator[File]:
+    for match in _PRINTED_VARIABLE.finditer(script):
+        named = _VARIABLE.match(match["variable"])
+        found = container.env.get((named["braced"] or named["plain"]) if named else "")
+        if found is not None and found.value is not None:
+            yield File(match["path"].strip("'\""), found.value, found.spot)
