@@ -74,6 +74,8 @@ class Platforms:
         entry = None if self._cache is None else self._cache.entry(_key(folder))
         if entry is None or not isinstance(entry.result, list):
             return False
+        if not all(isinstance(data, dict) for data in entry.result):
+            return False
         objects = tuple(Object.of(data, index) for index, data in enumerate(entry.result))
         self._known[folder] = Platform(objects, _Late(self._sources, folder, entry.result), entry.reads)
         return True

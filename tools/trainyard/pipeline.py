@@ -66,6 +66,7 @@ def lint(
     found: Discovery,
     *,
     changed: str | None = None,
+    shard: tuple[int, int] = (1, 1),
     use_cache: bool = True,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -73,6 +74,7 @@ def lint(
 ) -> Outcome:
     """Judge every target. Input errors are findings too, with `input_error` set, and stop their own target only.
 
+    Of `shard` (i, n), from 1, every n-th target is judged; what is about no target is told by the first.
     UsageError where git does not know `changed`; Fault where a program that is needed is missing or breaks.
     """
     # What a job leaves behind is freed as its last name goes. Cycles are few, and looking for them often is dear.
@@ -87,6 +89,10 @@ def lint(
         except InputError as error:
             errors.append(error)
             targets = [target for target in targets if target.name != STDIN]
+    number, count = shard
+    targets = targets[number - 1 :: count]
+    others = {target.name for target in found.targets} - {target.name for target in targets}
+    errors = errors if number == 1 else []
     edits: list[Finding] = []
     if changed is not None:
         from trainyard.changed import changed_files, resolve
@@ -100,10 +106,12 @@ def lint(
         jobs = [target.name for target in targets if target.kind is TargetKind.JOB]
         edits = edited_jobs(root, range, jobs, sources)
     folders = [target.name for target in found.targets if target.kind is TargetKind.JOB]
-    beside = unsynced(root, folders, sources, whole=found.whole)
+    beside = unsynced(root, folders, sources, whole=found.whole and number == 1)
+    if count > 1:
+        beside = [finding for finding in beside if others.isdisjoint(finding.jobs)]
     judgements = run.judge(targets)
     unread = [input_finding(error, error.file) for error in errors]
-    whole = found.whole and changed is None and not errors
+    whole = found.whole and changed is None and count == 1 and not errors
     outcome = conclude(sources, unread + edits + beside, judgements, whole)
     if changed is not None and not outcome.units:
         return replace(outcome, note=f"no job reads what changed since {changed}")
