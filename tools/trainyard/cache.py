@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,15 @@ class Digests:
         return text_digest("\0".join(name.removeprefix(top) for name in names))
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A result that still holds."""
+
+    result: Any
+    reads: Mapping[str, str]
+    """Each file that it depends on, with its digest."""
+
+
 class Cache:
     """Entries for one repository, in the user's cache folder."""
 
@@ -58,6 +68,11 @@ class Cache:
 
     def get(self, key: str) -> Any | None:
         """The result kept for `key`, or None where there is none that still holds."""
+        entry = self.entry(key)
+        return None if entry is None else entry.result
+
+    def entry(self, key: str) -> Entry | None:
+        """The result and what it depends on, or None where there is none that still holds."""
         try:
             seal, _, kept = self._file(key).read_bytes().partition(b"\n")
             if hashlib.sha256(kept).hexdigest().encode() != seal:
@@ -71,7 +86,7 @@ class Cache:
             for listed, digest in entry["listings"].items():
                 if self._digests.listing(listed) != digest:
                     return None
-            return entry["result"]
+            return Entry(entry["result"], entry["reads"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 

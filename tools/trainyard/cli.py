@@ -30,6 +30,7 @@ examples:
   tools/lint-jobs some/overlay manifests.yaml         a folder with a kustomization, and a manifest file
   kubectl get job train -o yaml | tools/lint-jobs -   standard input
   tools/lint-jobs --changed main                      the jobs that this branch touches
+  tools/lint-jobs --shard 2/4                         a quarter of the jobs, for one of four machines
   tools/lint-jobs --format text --format sarif=lint-jobs.sarif
   tools/lint-jobs --fix jobs/research/llama-8b-sft    writes the safe fixes, then says what is left
   tools/lint-jobs --fix=unsafe --diff                 shows all fixes, and writes nothing
@@ -145,6 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--color", choices=["auto", "always", "never"], default="auto", help="colour in text (default: auto)"
     )
+    parser.add_argument(
+        "--shard", metavar="I/N", help="the I-th of N parts of the targets: N runs with I from 1 judge all of them"
+    )
     parser.add_argument("--no-cache", action="store_true", help="judge everything anew, and keep nothing")
     parser.add_argument("--workers", type=int, metavar="N", help="renderer processes (default: one a core)")
     parser.add_argument("--server", action="store_true", help="ask a real API server too, as tools/verify-jobs does")
@@ -177,6 +181,7 @@ def _lint(options: argparse.Namespace) -> int:
         root,
         found,
         changed=options.changed,
+        shard=_shard(options.shard),
         use_cache=not options.no_cache,
         workers=options.workers,
         progress=progress,
@@ -239,6 +244,16 @@ def _diff(made: "Made", report: "Report") -> int:
         _complain(line)
     _complain(f"{count(len(made.fixed), 'finding')} would be fixed")
     return EXIT_FINDINGS if made.after else report.exit_code
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    """(number from 1, count)."""
+    if text is None:
+        return 1, 1
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise UsageError(f"--shard {text}: expected the number of a part and how many there are, as in 1/4")
+    return int(number), int(count)
 
 
 def _outputs(formats: Sequence[str]) -> list[tuple[str, str]]:

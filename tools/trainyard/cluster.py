@@ -1,11 +1,13 @@
 """What a cluster holds before any job comes: clusters/<name>/platform, rendered once a run for all its jobs."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from trainyard.cache import ABSENT
+from trainyard.cache import ABSENT, Cache
 from trainyard.discover import KUSTOMIZATION_NAMES, Target, TargetKind
 from trainyard.errors import InputError
 from trainyard.fieldpath import Path as FieldPath
@@ -14,9 +16,11 @@ from trainyard.kustomization import has_kustomization, load_graph
 from trainyard.objects import Object
 from trainyard.origin import Origin, Trace
 from trainyard.render import Rendering, render
-from trainyard.rendered import Prepared
 from trainyard.sources import Sources
 from trainyard.unit import Unit
+
+if TYPE_CHECKING:
+    from trainyard.rendered import Prepared
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")
 _OUR_GROUP = "trainyard.dev/"
@@ -43,9 +47,18 @@ class Platform:
 class Platforms:
     """The platforms of a repository's clusters, each rendered at most once."""
 
-    def __init__(self, root: Path, sources: Sources) -> None:
+    def __init__(
+        self,
+        root: Path,
+        sources: Sources,
+        cache: Cache | None = None,
+        steady: Callable[[Mapping[str, str]], bool] | None = None,
+    ) -> None:
+        """`steady` says of what a rendering read whether it is what `sources` read; platforms are kept only with it."""
         self._root = root
         self._sources = sources
+        self._cache = cache
+        self._steady = steady
         self._known: dict[str, Platform | InputError] = {}
         self._asked: set[str] = set()
 
@@ -54,14 +67,27 @@ class Platforms:
         folders = platforms_named(self._sources, files)
         fresh = [each for each in folders if each not in self._asked and each not in self._known]
         self._asked.update(fresh)
-        return [each for each in fresh if self._may_render(each)]
+        return [each for each in fresh if not self._recall(each) and self._may_render(each)]
+
+    def _recall(self, folder: str) -> bool:
+        """Take a platform from an earlier run, if it still holds."""
+        entry = None if self._cache is None else self._cache.entry(_key(folder))
+        if entry is None or not isinstance(entry.result, list):
+            return False
+        if not all(isinstance(data, dict) for data in entry.result):
+            return False
+        objects = tuple(Object.of(data, index) for index, data in enumerate(entry.result))
+        self._known[folder] = Platform(objects, _Late(self._sources, folder, entry.result), entry.reads)
+        return True
 
     def keep(self, folder: str, rendering: Rendering) -> None:
         """Keep what a platform folder came to."""
         try:
-            prepared = Prepared(self._sources, Target(folder, TargetKind.KUSTOMIZATION))
+            prepared = _prepared(self._sources, Target(folder, TargetKind.KUSTOMIZATION))
             unit, origin = prepared.unit(rendering)
             self._known[folder] = Platform(unit.objects, origin, rendering.reads)
+            if self._cache is not None and self._steady is not None and self._steady(rendering.reads):
+                self._cache.put(_key(folder), rendering.reads, (), rendering.objects)
         except InputError as error:
             self._known[folder] = error
 
@@ -101,6 +127,40 @@ class Platforms:
             self._known[folder] = error
             return False
         return True
+
+
+def _key(folder: str) -> str:
+    return f"platform\0{folder}"
+
+
+class _Late:
+    """The origin of a platform that an earlier run rendered: few runs ask where anything of it was written."""
+
+    def __init__(self, sources: Sources, folder: str, objects: list[dict[str, Any]]) -> None:
+        self._sources = sources
+        self._rendering = Rendering(folder, objects, {}, "")
+
+    @cached_property
+    def _origin(self) -> Origin | None:
+        try:
+            target = Target(self._rendering.folder, TargetKind.KUSTOMIZATION)
+            return _prepared(self._sources, target).unit(self._rendering)[1]
+        except InputError:
+            return None
+
+    def position(self, rendered: Object, path: FieldPath, at_key: bool = False) -> Position | None:
+        """The place of a field; None where its file has changed since."""
+        return None if self._origin is None else self._origin.position(rendered, path, at_key)
+
+    def trace(self, rendered: Object, path: FieldPath) -> Trace | None:
+        """The way to a field; None where its file has changed since."""
+        return None if self._origin is None else self._origin.trace(rendered, path)
+
+
+def _prepared(sources: Sources, target: Target) -> "Prepared":
+    from trainyard.rendered import Prepared
+
+    return Prepared(sources, target)
 
 
 def platforms_named(sources: Sources, files: Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard import codec
-from trainyard.cache import Cache, Digests, text_digest
+from trainyard.cache import LINK, Cache, Digests, text_digest
 from trainyard.discover import STDIN, Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import Fault, InputError
 from trainyard.fieldpath import format_path, lookup
@@ -65,6 +66,7 @@ def lint(
     found: Discovery,
     *,
     changed: str | None = None,
+    shard: tuple[int, int] = (1, 1),
     use_cache: bool = True,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -72,6 +74,7 @@ def lint(
 ) -> Outcome:
     """Judge every target. Input errors are findings too, with `input_error` set, and stop their own target only.
 
+    Of `shard` (i, n), from 1, every n-th target is judged; what is about no target is told by the first.
     UsageError where git does not know `changed`; Fault where a program that is needed is missing or breaks.
     """
     # What a job leaves behind is freed as its last name goes. Cycles are few, and looking for them often is dear.
@@ -86,6 +89,10 @@ def lint(
         except InputError as error:
             errors.append(error)
             targets = [target for target in targets if target.name != STDIN]
+    number, count = shard
+    targets = targets[number - 1 :: count]
+    others = {target.name for target in found.targets} - {target.name for target in targets}
+    errors = errors if number == 1 else []
     edits: list[Finding] = []
     if changed is not None:
         from trainyard.changed import changed_files, resolve
@@ -99,10 +106,12 @@ def lint(
         jobs = [target.name for target in targets if target.kind is TargetKind.JOB]
         edits = edited_jobs(root, range, jobs, sources)
     folders = [target.name for target in found.targets if target.kind is TargetKind.JOB]
-    beside = unsynced(root, folders, sources, whole=found.whole)
+    beside = unsynced(root, folders, sources, whole=found.whole and number == 1)
+    if count > 1:
+        beside = [finding for finding in beside if others.isdisjoint(finding.jobs)]
     judgements = run.judge(targets)
     unread = [input_finding(error, error.file) for error in errors]
-    whole = found.whole and changed is None and not errors
+    whole = found.whole and changed is None and count == 1 and not errors
     outcome = conclude(sources, unread + edits + beside, judgements, whole)
     if changed is not None and not outcome.units:
         return replace(outcome, note=f"no job reads what changed since {changed}")
@@ -150,7 +159,7 @@ class _Run:
         """The platforms of the clusters that jobs land on."""
         from trainyard.cluster import Platforms
 
-        return Platforms(self.root, self.sources)
+        return Platforms(self.root, self.sources, self.cache, self._steady)
 
     def touched(self, target: Target, differing: frozenset[str]) -> bool:
         """True where a target reads one of the files, or cannot be followed, or the linter itself differs."""
@@ -160,6 +169,8 @@ class _Run:
 
         if target.name == STDIN or self._is_linter(differing):
             return True
+        if self._reads_none(target, differing):
+            return False
         if target.kind is TargetKind.MANIFESTS:
             return not differing.isdisjoint(ways_to(self.root, target.files))
         try:
@@ -172,6 +183,15 @@ class _Run:
         except InputError:
             return True
         return not differing.isdisjoint(ways_to(self.root, files))
+
+    def _reads_none(self, target: Target, differing: frozenset[str]) -> bool:
+        """True where an earlier run's verdict holds and none of the files is near what it read: nobody has to look."""
+        entry = None if self.cache is None else self.cache.entry(_key(target))
+        if entry is None or any(digest.startswith(LINK) for digest in entry.reads.values()):
+            return False
+        platforms = {match[0] for file in entry.reads if (match := _OF_A_PLATFORM.match(file))}
+        near = (*platforms, f"{target.name}/")
+        return differing.isdisjoint(entry.reads) and not any(file.startswith(near) for file in differing)
 
     def _is_linter(self, differing: frozenset[str]) -> bool:
         own = Path(__file__).resolve().parents[2] == self.root
@@ -396,6 +416,7 @@ def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule
 
 
 _DIGEST_LENGTH = 64
+_OF_A_PLATFORM = re.compile("clusters/[^/]+/platform/")
 
 
 def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:

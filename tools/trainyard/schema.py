@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path as File
 from typing import Any
@@ -162,14 +161,13 @@ def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem
     `home` holds schemas/; the default is this repository. Fault where a schema cannot be used.
     """
     schemas = (home or File(__file__).resolve().parents[2]) / "schemas"
-    problems = [
+    return [
         problem
         for index, unit in enumerate(units)
         for rendered in unit.objects
         if rendered.group != OWN_GROUP and rendered.api_version != KUSTOMIZE
-        for problem in _problems(schemas, index, rendered)
+        for problem in _problems(schemas, index, rendered, unit.is_job)
     ]
-    return [problem if units[problem.unit_index].is_job else _dated(problem) for problem in problems]
 
 
 def _dated(problem: SchemaProblem) -> SchemaProblem:
@@ -179,7 +177,7 @@ def _dated(problem: SchemaProblem) -> SchemaProblem:
     return replace(problem, rule_id=OLDER_FIELD.id) if known else problem
 
 
-def _problems(schemas: File, unit_index: int, rendered: Object) -> Iterator[SchemaProblem]:
+def _problems(schemas: File, unit_index: int, rendered: Object, is_job: bool) -> Iterator[SchemaProblem]:
     problem = _without_kind(unit_index, rendered)
     if problem is not None:
         yield problem
@@ -199,9 +197,10 @@ def _problems(schemas: File, unit_index: int, rendered: Object) -> Iterator[Sche
     for violation in violations(validator, schema, data):
         message = sentence(violation, field_name(data, violation.path))
         fix = remedy(violation, rendered.at(*violation.path))
-        yield SchemaProblem(
+        found = SchemaProblem(
             unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix
         )
+        yield found if is_job else _dated(found)
 
 
 @cache
@@ -260,6 +259,8 @@ def _is_known_group(schemas: File, group: str) -> bool:
     if "." not in group or "/" in group:
         return True
     known = [folder.name for folder in (*schemas.iterdir(), *(schemas / "kubernetes").iterdir()) if folder.is_dir()]
+    from difflib import get_close_matches
+
     return bool(get_close_matches(group, known, n=1, cutoff=_SAME_GROUP))
 
 
