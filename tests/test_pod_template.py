@@ -1,4 +1,4 @@
-"""What the README says of sidecars, volumes and secrets: a patch on PodTemplate in the job's folder, for every launcher."""
+"""What the README says of sidecars, volumes and secrets: a patch on PodTemplate holds for every launcher."""
 
 import contextlib
 import io
@@ -44,7 +44,9 @@ def test_a_volume_of_the_pods_of_a_job(repository: Path, job: str) -> None:
     shutil.copytree(HOME / "jobs" / "research" / job, folder)
     (folder / "notes.yaml").write_text(PATCH)
     kustomization = folder / "kustomization.yaml"
-    kustomization.write_text(kustomization.read_text().replace("transformers:\n", "- path: notes.yaml\ntransformers:\n"))
+    kustomization.write_text(
+        kustomization.read_text().replace("transformers:\n", "- path: notes.yaml\ntransformers:\n")
+    )
     said = io.StringIO()
 
     with contextlib.chdir(repository), contextlib.redirect_stdout(said):
