@@ -62,7 +62,7 @@ MISTAKES = [
         "a dataset claim that nothing declares",
         "indexed-job",
         "STO005",
-        f"{POD}.volumes[2].persistentVolumeClaim.claimName",
+        f"{POD}.volumes[dataset].persistentVolumeClaim.claimName",
     ),
     ("NCCL_DEBUG=INFO left on", "indexed-job", "NCL007", f"{TRAINER}.env[NCCL_DEBUG]"),
     ("the image is named by a tag", "indexed-job", "SEC004", f"{TRAINER}.image"),

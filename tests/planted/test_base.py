@@ -119,7 +119,7 @@ POD = "spec.template.spec"
             "claimName: datasets\n    - name: more\n      persistentVolumeClaim:\n        claimName: more-datasets",
             "claimName: ▸more",
             TITLE,
-            f"{POD}.volumes[2].persistentVolumeClaim.claimName",
+            f"{POD}.volumes[more].persistentVolumeClaim.claimName",
         ),
         (
             "STO004",

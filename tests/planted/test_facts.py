@@ -113,7 +113,7 @@ def test_shared_memory_above_memory(checkout: Checkout) -> None:
             EAST,
             "sharedMemory: ▸2560Gi",
             LLAMA_JOB,
-            "spec.template.spec.volumes[2].emptyDir.sizeLimit",
+            "spec.template.spec.volumes[shm].emptyDir.sizeLimit",
             (LLAMA,),
         )
     )

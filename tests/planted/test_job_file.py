@@ -112,7 +112,7 @@ def test_dataset_that_the_cluster_does_not_have(checkout: Checkout) -> None:
             LLAMA_JOB,
             "claim: ▸dataset\n",
             "Job/research/llama-8b-sft",
-            "spec.template.spec.volumes[1].persistentVolumeClaim.claimName",
+            "spec.template.spec.volumes[dataset].persistentVolumeClaim.claimName",
         )
     )
 

@@ -126,7 +126,7 @@ def test_file_of_a_patch_does_not_exist(checkout: Checkout) -> None:
             "/template/spec/volumes/-",
             "{name: node, hostPath: {path: /}}",
             "▸hostPath",
-            f"{POD}.volumes[4].hostPath",
+            f"{POD}.volumes[node].hostPath",
         ),
         ("/template/spec/securityContext/runAsUser", "0", "value: ▸0", f"{POD}.securityContext.runAsUser"),
         (
@@ -145,4 +145,4 @@ def test_job_takes_over_the_node(checkout: Checkout, path: str, value: str, text
 def test_volume_that_is_mounted_is_not_there(checkout: Checkout) -> None:
     path = "/template/spec/containers/0/volumeMounts/-"
     patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: extra, mountPath: /extra}}\n", OF_PODS)
-    checkout.expect(Found("STO006", patch, "name: ▸extra", JOB, f"{POD}.containers[0].volumeMounts[4].name"))
+    checkout.expect(Found("STO006", patch, "name: ▸extra", JOB, f"{POD}.containers[0].volumeMounts[extra].name"))

@@ -18,18 +18,24 @@ def lookup(tree: Any, path: Path) -> Any:
     return tree
 
 
+_NAMED = ("env", "volumes", "volumeMounts")
+"""Long lists of small items, whose readers know them by name."""
+_AMOUNTS = ("limits", "requests")
+
+
 def format_path(tree: Any, path: Path) -> str:
-    """`spec.template.spec.containers[0].env[NCCL_DEBUG].value`: list items by index, env by name, keys with dots in
-    brackets. `tree` is the object that `path` goes through; beyond a string it goes on into the document in the string.
+    """`spec.template.spec.containers[0].env[NCCL_DEBUG].value`: list items by index, variables and volumes by name, keys
+    that are names themselves in brackets. `tree` is the object that `path` goes through; beyond a string it goes on into
+    the document in the string.
     """
     text = ""
     key: str | int | None = None
     for step in path:
         below = _step(tree, step)
         if isinstance(step, int):
-            name = below.get("name") if key == "env" and isinstance(below, dict) else None
+            name = below.get("name") if key in _NAMED and isinstance(below, dict) else None
             text += f"[{name if isinstance(name, str) else step}]"
-        elif _PLAIN_KEY.match(step):
+        elif _PLAIN_KEY.match(step) and not (key in _AMOUNTS and "-" in step):
             text += f".{step}" if text else step
         else:
             text += f"[{step}]"
