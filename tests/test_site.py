@@ -46,6 +46,16 @@ def test_every_page_of_docs_is_in_it(site: Path) -> None:
     assert wanted == {file.relative_to(site).with_suffix("") for file in site.rglob("*.html")} - {Path("404")}
 
 
+def test_every_guide_is_in_the_menu() -> None:
+    menu = re.findall(r": ([\w./-]+\.md)$", (HOME / "mkdocs.yml").read_text(), re.MULTILINE)
+    guides = [
+        file.relative_to(HOME / "docs").as_posix()
+        for part in ("*.md", "kinds/*.md")
+        for file in (HOME / "docs").glob(part)
+    ]
+    assert sorted(set(guides) - set(menu)) == []
+
+
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     for file in (
         site / "index.html",

@@ -261,3 +261,19 @@ def test_a_comment_is_never_longer_than_github_takes(folders: int, lines: int, w
     assert "Left out, since a comment holds 65,536 characters: " in comment
     assert comment.count("<details>") == comment.count("</details>")
     assert comment.count("```") % 2 == 0
+
+
+def test_what_is_refused_is_not_rendered(repository: Path) -> None:
+    """A stranger's job that reads a file of the machine, or a repository elsewhere: nothing of it is shown."""
+    (repository.parent / "token").write_text("hunter2\n")
+    kustomization = "jobs/research/gpt2-124m/kustomization.yaml"
+    edit(
+        repository, kustomization, "patches:", "configMapGenerator:\n- {name: a, files: [../../../../token]}\npatches:"
+    )
+    edit(repository, "jobs/research/gpt2-355m/kustomization.yaml", "patches:", "- https://example.com/a//b\npatches:")
+
+    said = diff(repository, "main", "--format=html")
+
+    assert said.code == 0
+    assert "hunter2" not in said.out
+    assert said.out.count("It does not render: ") == 2

@@ -23,18 +23,20 @@ class Range:
     """True where the named base is the commit that is checked out."""
 
 
-def resolve(root: Path, text: str) -> Range:
+def resolve(root: Path, text: str, asked: str = "") -> Range:
     """A revision, whose merge base with HEAD is compared with the working tree, or a range `A..B` or `A...B`.
 
+    `asked`: how messages name what asked for it, `--changed TEXT` unless it is said.
     Raises UsageError where git does not know it, or where `root` is no git repository.
     """
     _git(root, "rev-parse", "--git-dir")
     first, dots, last = text.partition("..")
     last = last.removeprefix(".")
-    head = _commit(root, "HEAD", text)
-    start = _commit(root, first if first or not dots else "HEAD", text)
-    tip = _commit(root, last or "HEAD", text) if dots else None
-    base = start if dots and "..." not in text else _merge_base(root, start, tip or head, text)
+    asked = asked or f"--changed {text}"
+    head = _commit(root, "HEAD", asked)
+    start = _commit(root, first if first or not dots else "HEAD", asked)
+    tip = _commit(root, last or "HEAD", asked) if dots else None
+    base = start if dots and "..." not in text else _merge_base(root, start, tip or head, asked)
     return Range(text, base, tip, start == head)
 
 
@@ -71,20 +73,20 @@ def ways_to(root: Path, files: Iterable[str]) -> frozenset[str]:
     return frozenset(ways)
 
 
-def _commit(root: Path, name: str, text: str) -> str:
+def _commit(root: Path, name: str, asked: str) -> str:
     if name.startswith("-"):
-        raise UsageError(f"--changed {text}: a revision does not begin with -")
+        raise UsageError(f"{asked}: a revision does not begin with -")
     try:
         return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").decode().strip()
     except UsageError:
-        raise UsageError(f"--changed {text}: git knows no commit {name or '(empty)'}") from None
+        raise UsageError(f"{asked}: git knows no commit {name or '(empty)'}") from None
 
 
-def _merge_base(root: Path, one: str, other: str, text: str) -> str:
+def _merge_base(root: Path, one: str, other: str, asked: str) -> str:
     try:
         return _git(root, "merge-base", one, other).decode().split()[0]
     except UsageError:
-        message = f"--changed {text}: no commit is shared with it here; fetch the history (git fetch --unshallow)"
+        message = f"{asked}: no commit is shared with it here; fetch the history (git fetch --unshallow)"
         raise UsageError(message) from None
 
 
@@ -98,10 +100,10 @@ def _git(root: Path, *arguments: str) -> bytes:
             timeout=120,
         )
     except FileNotFoundError:
-        raise UsageError("--changed needs git on PATH") from None
+        raise UsageError("git is not on PATH") from None
     except subprocess.TimeoutExpired:
         raise UsageError(f"git {arguments[0]} did not answer within 120 s") from None
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UsageError(f"--changed: git says: {lines[0].removeprefix('fatal: ')}")
+        raise UsageError(f"git says: {lines[0].removeprefix('fatal: ')}")
     return done.stdout

@@ -20,6 +20,7 @@ from trainyard.author.answers import (
 )
 from trainyard.author.ask import Asker
 from trainyard.author.choices import Choices
+from trainyard.cli import TRACEBACK
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ def main(arguments: Sequence[str] | None = None, read: Callable[[str], str] = in
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAULT
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        return _ended(f"fault: {type(error).__name__}: {error} ({TRACEBACK}=1 shows where)", EXIT_FAULT)
 
 
 def _parser() -> argparse.ArgumentParser:

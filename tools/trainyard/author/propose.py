@@ -22,6 +22,12 @@ MICRO_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 FAR = 0.1
 """From here on a batch is another one than the recipe's, and the learning rate is scaled with it."""
 
+LEAST_STEPS = 1000
+"""Steps that are proposed at least: small models would be done before their warm-up."""
+
+MOST_NODES = 1024
+"""Up to here nodes are looked for that a model fits."""
+
 KEEP = 3
 """Checkpoints that are kept, as the bases have it."""
 
@@ -183,16 +189,16 @@ def _never_fits(candidates: list[Candidate], answers: Answers) -> str:
         f"{answers.model} does not fit {answers.nodes} nodes of {answers.cluster}: with one sample a pass it takes "
         f"{total(run) / GIB:.1f} of {usable(run) / GIB:.1f} GiB of a GPU"
     )
-    for nodes in (2**power for power in range(1, 11)):
+    for nodes in range(answers.nodes + 1, MOST_NODES + 1):
         larger = replace(run, gpus=nodes * run.gpus_per_node)
-        if nodes > answers.nodes and total(larger) <= ROOM * usable(larger):
+        if total(larger) <= ROOM * usable(larger):
             return f"{said}; it fits {nodes} nodes"
     return said
 
 
 def _steps(run: Run, recipe: Recipe, wishes: Wishes, image: bool) -> int:
     if wishes.tokens is None:
-        return max(1, rounded(recipe.samples / run.samples))
+        return max(LEAST_STEPS, rounded(recipe.samples / run.samples))
     each = run.samples if image else run.tokens
     return max(1, math.ceil(wishes.tokens / each))
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn, TextIO
 
+from trainyard.cli import TRACEBACK
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
 
 _EXAMPLES = """\
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _diff(_parser().parse_args(arguments))
     except (UsageError, InputError) as error:
-        return _ended(str(error).replace("--changed ", "").replace("--changed: ", ""), EXIT_BAD_INPUT)
+        return _ended(str(error), EXIT_BAD_INPUT)
     except Fault as error:
         return _ended(f"fault: {error}", EXIT_FAULT)
     except KeyboardInterrupt:
@@ -46,6 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAULT
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        return _ended(f"fault: {type(error).__name__}: {error} ({TRACEBACK}=1 shows where)", EXIT_FAULT)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -29,7 +29,7 @@ Findings = Mapping[str, Sequence[Finding]]
 
 def compare(root: Path, base: str, use_cache: bool = True) -> Difference:
     """What the working tree of `root` changes since it left `base`. UsageError where git does not know `base`."""
-    range = resolve(root, base)
+    range = resolve(root, base, asked=base)
     differing = changed_files(root, range)
     with tempfile.TemporaryDirectory(prefix="diff-jobs-") as temporary:
         copy = Path(temporary).resolve()

@@ -10,6 +10,7 @@ from typing import Any
 from trainyard.cluster import Platforms
 from trainyard.discover import Target, TargetKind
 from trainyard.errors import InputError
+from trainyard.kustomization import load_graph
 from trainyard.plan.forecast import Forecast, Wishes, forecast
 from trainyard.plan.job import Unplannable, job_of, run_of
 from trainyard.plan.memory import GIB
@@ -48,9 +49,15 @@ class Side:
         return {file.parent.relative_to(self.root).as_posix() for file in files}
 
     def render(self, folders: Iterable[str]) -> None:
-        """Render what was not yet."""
-        missing = sorted(set(folders) - set(self.renderings))
-        for folder, rendering in zip(missing, render(self.root, missing), strict=True):
+        """Render what was not yet, and asks for nothing that is refused."""
+        allowed = []
+        for folder in sorted(set(folders) - set(self.renderings)):
+            try:
+                load_graph(self.sources, folder)
+                allowed.append(folder)
+            except InputError as error:
+                self.renderings[folder] = Rendering(folder, [], {}, str(error))
+        for folder, rendering in zip(allowed, render(self.root, allowed), strict=True):
             self.renderings[folder] = rendering
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from trainyard.cluster import Platforms
 from trainyard.discover import TargetKind, discover
 from trainyard.errors import Fault, InputError, UsageError
+from trainyard.kustomization import load_graph
 from trainyard.nodes import Node
 from trainyard.origin import Origin
 from trainyard.plan.job import Job, Unplannable, environment_of, job_of, run_of
@@ -77,6 +78,10 @@ def quota(root: Path, cluster: str, team: str) -> int | None:
     """GPUs that a team may have on a cluster; None where no platform folder says."""
     folder = f"clusters/{cluster}/platform/{team}"
     if not team or not (root / folder).is_dir():
+        return None
+    try:
+        load_graph(Sources(root), folder)
+    except InputError:
         return None
     rendering = next(render(root, [folder], workers=1))
     for item in rendering.objects:
