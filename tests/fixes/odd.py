@@ -61,7 +61,7 @@ class Writer:
 
     def flow(self, value: Any) -> str:
         """Any value on one line."""
-        gap = self.some("", " ")
+        gap: str = self.some("", " ")
         if isinstance(value, dict):
             pairs = [f"{self.scalar(key, in_flow=True)}: {self.flow(item)}" for key, item in value.items()]
             return "{" + gap + f",{self.some(' ', '  ')}".join(pairs) + gap + "}"

@@ -216,7 +216,7 @@ def test_deprecated_fields_are_rewritten_to_the_same_objects(tmp_path: Path) -> 
     }.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(text.replace("\n", "\r\n"))
-    build = [HOME / ".tools/bin/kustomize", "build", tmp_path / "over"]
+    build: list[str | Path] = [HOME / ".tools/bin/kustomize", "build", tmp_path / "over"]
     before = subprocess.run(build, capture_output=True, check=True).stdout
 
     code, out, _ = run(tmp_path, "--fix", "over")

@@ -389,7 +389,7 @@ class _Result:
     def add(self, rule: Rule, problem: Problem, origin: Origin, sources: Sources) -> None:
         """A rule's problem becomes a finding, with the places where its values were written."""
         finding = finding_of(rule, problem, origin, self.target.name)
-        if problem.fix is not None:
+        if problem.fix is not None and self.target.name != STDIN:
             from trainyard.fixes.plan import plan
 
             finding = replace(finding, fix=plan(problem.fix, problem.help, origin, sources))

@@ -29,6 +29,12 @@ class Canvas:
     """How text is written where the document stands in quotes."""
     newline: str = "\n"
 
+    def inner(self, offset: int) -> int | None:
+        """The offset in this text of one in the file; None for a character that is not of this text."""
+        if self.layout is self.whole:
+            return offset
+        return next((each for each in range(len(self.layout.text) + 1) if self.outer(each) == offset), None)
+
     def place(self, offset: int) -> tuple[int, int]:
         """Line and column in the file, of an offset in this text."""
         return self.whole.place(self.outer(offset))

@@ -18,6 +18,8 @@ from trainyard.sources import Sources
 from trainyard.workload.made import written
 
 _MADE = "kustomize makes it, and no file holds it as it is"
+_DEPTH = 4
+"""How many documents in texts of documents are looked into."""
 
 
 def plan(remedy: Remedy, help: str, origin: Origin, sources: Sources) -> Fix:
@@ -150,31 +152,16 @@ def _find(raw: RawMark | None, sources: Sources, *, key: bool) -> tuple[Canvas, 
     if sources.text(source.file).removeprefix("\ufeff") != source.text.removeprefix("\ufeff"):
         raise Refusal("the text that it stands in is made from another")
     offset = canvas.layout.offset(line, column)
-    start = offset
-    while True:
-        pieces = canvas.layout.keys if key else canvas.layout.values
-        piece = pieces.get(start)
+    for _ in range(_DEPTH):
+        start = canvas.inner(offset)
+        piece = (canvas.layout.keys if key else canvas.layout.values).get(-1 if start is None else start)
         if piece is not None:
             return canvas, piece
-        around = canvas.layout.covering(start)
+        around = None if start is None else canvas.layout.covering(start)
         if around is None:
-            raise Refusal(_MADE)
+            break
         canvas = within(canvas, around)
-        pieces = canvas.layout.keys if key else canvas.layout.values
-        begins = next((each for each in pieces if canvas.outer(each) == offset), None)
-        if begins is None:
-            begins = next((p.start for p in canvas.layout.scalars if _covers(canvas, p, offset)), None)
-        if begins is None:
-            raise Refusal(_MADE)
-        start = (
-            begins
-            if begins in pieces
-            else next(i for i in range(begins, len(canvas.layout.text) + 1) if canvas.outer(i) == offset)
-        )
-
-
-def _covers(canvas: Canvas, piece: Piece, offset: int) -> bool:
-    return canvas.outer(piece.start) <= offset <= canvas.outer(piece.end)
+    raise Refusal(_MADE)
 
 
 def _plain(canvas: Canvas, piece: Piece, kind: str) -> Piece:

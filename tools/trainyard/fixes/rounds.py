@@ -4,6 +4,7 @@ All of it happens in a copy of the files that the targets read. The repository i
 whatever stops a run leaves it as it was, and `--diff` shows to the letter what `--fix` writes.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,6 +81,8 @@ class Rounds:
         fix = finding.fix
         if fix is None or fix.refused:
             return fix.refused if fix is not None else ""
+        if any(os.path.isabs(file) for file in apply.by_file(self.copy, fix.edits)):
+            return "its file lies outside the repository"
         if self.unsafe:
             return ""
         if not fix.safe:
@@ -91,13 +94,17 @@ class Rounds:
         return f"{others[0]}{more} would change too, without this finding: --fix={UNSAFE} makes it"
 
     def _choose(self, findings: Sequence[Finding]) -> list[Finding]:
-        """The first fixes, in order, that touch no other of them."""
+        """The first fixes, in order, that touch no other of them.
+
+        What the stages before the rules find comes alone: a misspelt field is renamed before a rule misses it.
+        """
+        open_ = [f for f in findings if f.fix is not None and not self._failed[_sign(f)] and not self._why_not(f)]
+        early = [finding for finding in open_ if self.rules[finding.rule].declared]
         chosen: list[Finding] = []
         taken: list[Fix] = []
-        for finding in findings:
+        for finding in early or open_:
             fix = finding.fix
-            if fix is None or self._failed[_sign(finding)] or self._why_not(finding):
-                continue
+            assert fix is not None
             if any(fix.edits == other.edits for other in taken):
                 chosen.append(finding)
             elif not any(apply.overlapping(fix.edits, other.edits) for other in taken):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.quantity import quantity
-from trainyard.remedy import put
+from trainyard.remedy import Remedy, all_of, put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import volumes
@@ -59,7 +59,7 @@ def _refused(container: Container, name: str, size: str) -> Iterator[Problem]:
             asked.spot.saying("bytes, as no unit is written" if _is_bare(asked) else f"not whole pages of {size}"),
             () if request is None or request is asked or request.implied else (request.spot,),
             f"write {asked.value}Mi" if _is_bare(asked) else f"ask for a multiple of {size}",
-            put(asked.spot, f"{asked.value}Mi").unsafe() if _is_bare(asked) else None,
+            _in_mebibytes(asked, limit, request),
         )
     elif limit is None:
         yield Problem(
@@ -122,6 +122,12 @@ def hugepages_volume_without_pages(workload: Workload) -> Iterator[Problem]:
                 volume.spot.below("emptyDir", "medium", label="cannot be mounted"),
                 help=f"put {'hugepages-' + (size or '2Mi')} into a container's limits, or use medium Memory",
             )
+
+
+def _in_mebibytes(asked: Setting, *settings: Setting | None) -> Remedy | None:
+    """The unit that was probably meant, under limits and requests alike."""
+    written = [each for each in settings if each is not None and not each.implied and each.value == asked.value]
+    return all_of(put(each.spot, f"{each.value}Mi").unsafe() for each in written) if _is_bare(asked) else None
 
 
 def _is_bare(setting: Setting) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
+from trainyard.remedy import Remedy, put
 from trainyard.rules.counts import whole
 from trainyard.rules.deepspeed.configs import DEEPSPEED, HUGGING_FACE, TRAINYARD, Config, named, readable
 from trainyard.rules.deepspeed.elasticity import enabled
@@ -20,7 +21,7 @@ from trainyard.workload.plain import mapping
 _WHOLE, _MICRO, _STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 
 
-@rule("BAT003", "deepspeed-batch-identity", Severity.ERROR, needs=Workload)
+@rule("BAT003", "deepspeed-batch-identity", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
 def deepspeed_batch_identity(workload: Workload) -> Iterator[Problem]:
     """DeepSpeed's batch keys do not agree with one another and the number of ranks.
@@ -85,6 +86,7 @@ def deepspeed_batch_identity(workload: Workload) -> Iterator[Problem]:
                 config.at(_WHOLE),
                 related=tuple(spot for value, spot in others if value is not None and spot is not None),
                 help="make the keys agree, or let the trainer fill them in",
+                fix=_product(config, micro, steps, data_parallel[0]),
             )
 
 
@@ -142,6 +144,12 @@ def deepspeed_config_path(workload: Workload) -> Iterator[Problem]:
                     pointed[0].spot,
                     help=f"write {file.path}",
                 )
+
+
+def _product(config: Config, micro: int | None, steps: int | None, ranks: int) -> Remedy | None:
+    """The batch that its parts come to."""
+    whole = None if micro is None or steps is None else micro * steps * ranks
+    return None if whole is None else put(config.at(_WHOLE), whole).saying(f"set {_WHOLE} to {whole}").unsafe()
 
 
 def _no_batch(config: Config, program: Program | None) -> Iterator[Problem]:
