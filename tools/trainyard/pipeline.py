@@ -400,7 +400,7 @@ class _Result:
 
 def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule, Problem]]:
     """What every rule says of a unit. Fault, which names both, where a rule breaks."""
-    from trainyard.workload import workloads
+    from trainyard.workload import bystanders, workloads
     from trainyard.workload.model import Workload
 
     subjects: dict[object, Sequence[object]] = {Workload: workloads(unit), Object: unit.objects, Unit: (unit,)}
@@ -408,7 +408,7 @@ def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule
         if rule.declared:
             continue
         try:
-            for subject in subjects[rule.needs]:
+            for subject in (*subjects[rule.needs], *(bystanders(unit) if rule.every_pod else ())):
                 for problem in rule.check(subject):
                     yield rule, problem
         except Exception as error:

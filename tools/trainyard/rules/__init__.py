@@ -18,6 +18,7 @@ FAMILIES = (
     "contract",
     "coverage",
     "deepspeed",
+    "exec_form",
     "fit",
     "gang",
     "gang_members",

@@ -8,6 +8,7 @@ from trainyard.objects import Spot
 from trainyard.workload import environment as kubelet
 from trainyard.workload.command import command_line
 from trainyard.workload.model import Container, EnvVar, Launch, PodSet, Word, Workload
+from trainyard.workload.mounted import mounted_text
 from trainyard.workload.plain import entries, mapping
 
 _TRUE = frozenset({"1", "t", "true", "y", "yes", "on"})
@@ -139,17 +140,21 @@ def _environment(
 ) -> Environment:
     own = {name: var for name, var in container.env.items() if var.origin != "controller"}
     complete = env_is_known(workload, container)
-    own |= _scripted(container, complete)
+    own |= _scripted(workload, pod_set, container, complete)
     variables = {name: Assignment(name, known(var.value), var.spot, pod_set, container) for name, var in own.items()}
     sources = any(word.text in _SOURCING for word in container.words)
     return Environment(pod_set, container, {**variables, **exports}, complete and not sources)
 
 
-def _scripted(container: Container, complete: bool) -> dict[str, EnvVar]:
-    """What the script in the container's command line assigns for the programs that it starts."""
+def _scripted(workload: Workload, pod_set: PodSet, container: Container, complete: bool) -> dict[str, EnvVar]:
+    """What the script in the container's command line, or in a file that it names, assigns for what it starts."""
     start = kubelet.Environment(container.env, complete)
     found: dict[str, EnvVar] = {}
-    for command in command_line(container.data, container.spot, start):
+
+    def read(path: str) -> tuple[str, Spot] | None:
+        return mounted_text(path, container.data, pod_set.spec, workload.of_kind("ConfigMap"))
+
+    for command in command_line(container.data, container.spot, start, read=read):
         found |= {name: var for name, var in command.env.items() if container.env.get(name) is not var}
     return found
 

@@ -161,7 +161,7 @@ def larger_than_queue(workload: Workload) -> Iterator[Problem]:
     if queue is None or word(queue.at("spec", "cohortName")) or word(queue.at("spec", "cohort")):
         return
     for name, (quota, where) in _quotas(queue).items():
-        asked = _asked(workload).get(name)
+        asked = _pods(workload) if name == "pods" else _asked(workload).get(name)
         if asked is not None and asked[1] is not None and asked[1] > quota:
             yield Problem(
                 f"the job asks for {_shown(asked[1])} {name}, but queue {queue.name} has {_shown(quota)} at most",
@@ -203,6 +203,14 @@ def _asked(workload: Workload) -> Mapping[str, tuple[Spot, Fraction | None]]:
             else:
                 found[name] = (before[0], None if more is None or before[1] is None else before[1] + more)
     return found
+
+
+def _pods(workload: Workload) -> tuple[Spot, Fraction | None] | None:
+    """The pods themselves, which Kueue counts where a queue covers them."""
+    if not workload.pod_sets:
+        return None
+    pods = workload.pods
+    return workload.pod_sets[0].count.spot, None if pods is None else Fraction(pods)
 
 
 def _of_a_pod(pod_set: PodSet) -> Mapping[str, tuple[Spot, Fraction | None]]:
