@@ -15,7 +15,18 @@ from set_up.controllers import controllers
 from set_up.part import Part, ensure, is_fresh, locked
 from set_up.workflows import workflows
 
-TARGETS = ("lint", "test", "report", "trainer", "controlplane", "controllers", "workflows", "judges", "old-kustomize", "uv")
+TARGETS = (
+    "lint",
+    "test",
+    "report",
+    "trainer",
+    "controlplane",
+    "controllers",
+    "workflows",
+    "judges",
+    "old-kustomize",
+    "uv",
+)
 OLDEST_UV = (0, 5, 0)
 UV_SETTINGS = {"UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
 GO_SETTINGS = {
