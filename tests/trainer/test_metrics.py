@@ -93,7 +93,9 @@ def test_terminal_has_one_line_that_moves(monkeypatch: pytest.MonkeyPatch) -> No
         voice.progress(values, 12)
         moving = os.read(reader, 4096).decode()
         voice.result({"steps": 12})
-        last = os.read(reader, 4096).decode() + os.read(reader, 4096).decode()
+        last = ""
+        while not last.endswith("}\r\n"):
+            last += os.read(reader, 4096).decode()
     os.close(reader)
 
     assert moving == "\r\x1b[Kstep 3/12  loss 1.2500  lr 3.00e-04  51,234 tokens/s  20 ms"
