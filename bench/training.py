@@ -4,14 +4,14 @@
     .tools/trainer/bin/python bench/training.py --model gpt2-124m --sequence-length 1024 --precision bf16
 
 All of them are started at once, see the same tokens, and take turns of ten steps: whoever has no turn is stopped, so
-what else the machine does meets all alike. Compare ratios, which are medians over turns, with their quartiles. On CPUs
-the clock is the CPU time of the process and its threads, which neighbours do not lengthen: what a checkpoint writes in
-the background counts in full. On a GPU it is the wall.
+what else the machine does meets all alike. Compare ratios, which are medians over turns, with their quartiles; two
+processes of the same program differ by a percent or two, so start it twice before you believe less. On CPUs the clock
+is the CPU time of the process and its threads, which neighbours do not lengthen: what a checkpoint writes in the
+background counts in full. On a GPU it is the wall.
 """
 
 import argparse
 import json
-import math
 import os
 import signal
 import statistics
@@ -191,8 +191,8 @@ def main(arguments: Sequence[str]) -> None:
     if given.child:
         as_child(given)
         return
-    if given.turns * TURN % given.every:
-        parser.error(f"{given.turns} turns of {TURN} steps are no multiple of {given.every} steps")
+    if given.every % TURN or not 2 * TURN <= given.every <= given.turns * TURN:
+        parser.error(f"--every is a multiple of {TURN} from {2 * TURN} to the {given.turns * TURN} steps of all turns")
     on_gpu = torch.cuda.is_available()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         dataset = Path(folder) / "text"
@@ -225,11 +225,21 @@ def _print(given: argparse.Namespace, seconds: dict[str, list[float]], clock: st
     for name in ("plain loop", "accelerate"):
         ratios = [a / b for a, b in zip(seconds[name], seconds["trainer"], strict=True)]
         print(f"trainer / {name:12} {_spread(ratios)} of its tokens a second")
-    turns = given.every // math.gcd(given.every, TURN)  # as many hold as many checkpoints, wherever they begin
-    blocks = range(0, given.turns, turns)
-    saving, none = ([sum(seconds[n][i : i + turns]) for i in blocks] for n in ("trainer, saving", "trainer"))
-    costs = [100 * (a / b - 1) for a, b in zip(saving, none, strict=True)]
+    costs = [100 * cost for cost in saving_costs(seconds["trainer, saving"], given.every)]
     print(f"a checkpoint every {given.every} steps costs {_spread(costs)} % of the time")
+
+
+def saving_costs(turns: list[float], every: int) -> list[float]:
+    """What each checkpoint cost, as a part of the time of `every` steps without it.
+
+    The line of a step is printed before its checkpoint begins, so the turn after it holds all of it; the other turns
+    since the checkpoint before are of the same process, which two processes of the same program never quite are.
+    """
+    block = every // TURN
+    return [
+        (turns[at] / statistics.median(turns[max(0, at - block + 1) : at]) - 1) / block
+        for at in range(block - 1, len(turns), block)
+    ]
 
 
 def _spread(values: list[float]) -> str:

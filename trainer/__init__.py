@@ -1,15 +1,22 @@
 """The training program that the jobs run. Its modules, in the order in which data flows:
 
-config, sources          what to train: keys, and the file, environment and command line that set them
-launch                   which rank this process is, and who the others are
-index, cache, data       samples on disk, their copy on the node, and which rank reads which of them
+__main__                 the command line
+config, sources, manual  what to train: keys; the file, environment and command line that set them; --help
+errors                   what a user can mend, and the exit code of each
+launch, group            which rank this process is, who the others are, and how they talk
+index, order, cache,
+data                     samples on disk, which one comes when, their copy on the node, a rank's share of each step
+schedule                 batch and learning rate by samples
 presets, transformer,
 vision, model            shapes and modules, built without memory and filled rank by rank
-precision, parallel,
+optimizer, parallel,
 zero                     one engine out of ddp, fsdp or deepspeed
-schedule, optimizer      learning rate by samples
-state, checkpoint,
-storage, cadence         what a run is, written so that a crash costs little
+storage, checkpoint,
+cadence                  a run on storage, written so that a crash costs little
 stop, loop               the steps, and how they end early
-metrics, exposed, report what can be seen of it
+straggler, exposed,
+metrics, report          what can be seen of it
+
+ray, tensorflow          the same keys under other masters
+made_up, tokenise, bench datasets, and what training rests on, measured
 """

@@ -4,7 +4,7 @@ import math
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,8 @@ class Training:
             for batches in self._timed(ahead):
                 last = self.samples + self.share.global_batch >= end
                 self._step(batches, last)
-                trace.step()
+                if trace:
+                    trace.step()
         self._save_now()
         result = self._result()
         if self.ranks.rank == 0:
@@ -309,11 +310,11 @@ class Training:
         took = f" {seconds:.1f} s after SIGTERM" if seconds else ""
         raise Preempted(f"stopped at step {number}, saved{took}: start it again and it goes on")
 
-    def _trace(self) -> Any:
-        """A profiler over the steps that were asked for, or what takes its place."""
+    def _trace(self) -> AbstractContextManager[profile | None]:
+        """A profiler over the steps that were asked for, if any were."""
         asked = self.config.profile
         if not asked.dir or self.ranks.rank != 0:
-            return NoTrace()
+            return nullcontext()
         folder = Path(asked.dir)
         folder.mkdir(parents=True, exist_ok=True)
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (self.device.type == "cuda")
@@ -336,16 +337,3 @@ class Training:
             "world_size": self.ranks.world,
             "resumed_from": self.resumed_from,
         }
-
-
-class NoTrace:
-    """A profiler that does nothing."""
-
-    def __enter__(self) -> "NoTrace":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def step(self) -> None:
-        pass

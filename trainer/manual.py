@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from trainer.sources import KEYS, Key
@@ -62,9 +61,8 @@ def _property(known: Key) -> dict[str, Any]:
     return made
 
 
-def main(arguments: Iterable[str] = ()) -> None:
+def main() -> None:
     """Prints the schema."""
-    del arguments
     json.dump(schema(), sys.stdout, indent=2)
     sys.stdout.write("\n")
 

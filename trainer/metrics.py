@@ -86,10 +86,6 @@ class Metrics:
 
         return close
 
-    def value(self, name: str) -> float:
-        """What the endpoint says of a gauge."""
-        return float(self.registry.get_sample_value(PREFIX + name) or 0.0)
-
 
 class Board:
     """TensorBoard's event files."""

@@ -1,6 +1,7 @@
 """A model from a shape: built without memory, checkpointed and compiled layer by layer, filled from a seed."""
 
 import hashlib
+import math
 
 import torch
 from torch import Tensor, nn
@@ -55,7 +56,10 @@ def fill(model: Model, seed: int, device: torch.device) -> None:
 
 
 def first_value(model: Model, name: str, shape: torch.Size, seed: int, device: torch.device) -> Tensor:
-    """First value of a whole parameter: each has a random stream of its own, by name."""
+    """First value of a whole parameter: each has a random stream of its own, by name.
+
+    Matrices are drawn as GPT-2's are, with a smaller deviation where a layer ends in a residual.
+    """
     name = plain(name)
     if name.endswith("bias"):
         return torch.zeros(shape, device=device)
@@ -63,7 +67,8 @@ def first_value(model: Model, name: str, shape: torch.Size, seed: int, device: t
         return torch.ones(shape, device=device)
     digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
     generator = torch.Generator(device).manual_seed(int.from_bytes(digest[:7], "big"))
-    return torch.empty(shape, device=device).normal_(0.0, model.deviation(name), generator=generator)
+    deviation = 0.02 / math.sqrt(2 * model.shape.layers) if name.endswith("out.weight") else 0.02
+    return torch.empty(shape, device=device).normal_(0.0, deviation, generator=generator)
 
 
 def plain(name: str) -> str:

@@ -96,10 +96,6 @@ class Transformer(nn.Module):
         logits = self.head(self.norm(x)).float()
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
-    def deviation(self, name: str) -> float:
-        """Standard deviation of a matrix's first values: GPT-2's, smaller where a layer ends in a residual."""
-        return 0.02 / math.sqrt(2 * self.shape.layers) if name.endswith("out.weight") else 0.02
-
 
 def rotations(shape: Decoder, time: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Cosine and sine of rotary positions, each [time, head] (Su et al. 2021; scaled as Llama 3.1 does)."""

@@ -1,7 +1,5 @@
 """A vision transformer that classifies images: patches, layers without a mask, the mean of their outputs."""
 
-import math
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -47,7 +45,3 @@ class VisionTransformer(nn.Module):
             x = layer(x)
         logits = self.head(self.norm(x).mean(dim=1)).float()
         return F.cross_entropy(logits, targets, reduction="sum")
-
-    def deviation(self, name: str) -> float:
-        """Standard deviation of a matrix's first values."""
-        return 0.02 / math.sqrt(2 * self.shape.layers) if name.endswith("out.weight") else 0.02

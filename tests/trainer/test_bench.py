@@ -1,11 +1,13 @@
 """trainer.bench: right results, nccl-tests' definitions, one JSON object."""
 
+import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.trainer.conftest import started
+from tests.trainer.conftest import HOME, started
 from trainer.bench import FACTORS, sizes_between
 
 pytestmark = pytest.mark.torch
@@ -38,3 +40,14 @@ def test_unknown_collective_is_told() -> None:
 
 def test_sizes_grow_fourfold() -> None:
     assert sizes_between(1024, 70000) == [1024, 4096, 16384, 65536]
+
+
+def test_a_checkpoint_costs_what_the_turn_after_it_takes_longer() -> None:
+    spec = importlib.util.spec_from_file_location("training", HOME / "bench/training.py")
+    assert spec is not None
+    assert spec.loader is not None
+    training = importlib.util.module_from_spec(spec)
+    sys.modules["training"] = training  # dataclasses look their module up
+    spec.loader.exec_module(training)
+
+    assert training.saving_costs([1, 1, 1, 1, 1.5, 2, 2, 9, 2, 2.2], 50) == pytest.approx([0.1, 0.02])

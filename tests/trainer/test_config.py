@@ -8,8 +8,9 @@ import jsonschema
 import pytest
 import yaml
 
+import trainer
 from trainer import manual, sources
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, TrainerError
 from trainer.sources import KEYS, VARIABLES
 
 HOME = Path(__file__).resolve().parents[2]
@@ -111,3 +112,21 @@ def test_schema_is_the_generated_one_and_agrees_with_the_reader() -> None:
 def test_variables_of_keys_are_unique_and_plain() -> None:
     assert len(VARIABLES) == len(KEYS)
     assert all(re.fullmatch(r"TRAINER_[A-Z0-9_]+", name) for name in VARIABLES)
+
+
+def test_page_and_help_tell_every_exit_code() -> None:
+    codes = {0, TrainerError.code} | {kind.code for kind in TrainerError.__subclasses__()}
+
+    page = (HOME / "docs/trainer.md").read_text()
+
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == codes
+    assert {
+        int(code) for code in re.findall(r"(?<=[ \n])(\d+) [a-z]", manual.USAGE.partition("Exit codes:")[2])
+    } == codes
+
+
+def test_package_names_its_modules_in_order() -> None:
+    named = re.findall(r"[a-z_]+", " ".join(line[:25] for line in (trainer.__doc__ or "").splitlines()[2:]))
+
+    modules = {path.stem for path in (HOME / "trainer").glob("*.py")} - {"__init__"}
+    assert sorted(named) == sorted(modules)

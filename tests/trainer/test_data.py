@@ -1,6 +1,7 @@
 """Samples come once an epoch, in the same order at any world size, from a copy that is what the index says."""
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+from tests.trainer.conftest import Trainer
 from trainer import cache, data, index, made_up, sources, tokenise
 from trainer.config import Config
 from trainer.data import IGNORED, Share
@@ -116,6 +118,23 @@ def test_cache_is_filled_once_by_many_ranks(text: Path, tmp_path: Path) -> None:
     assert folders == {tmp_path / "cache" / held.digest}
     assert [path.name for path in sorted(folders.pop().iterdir())] == ["00000.bin", "index.json"]
     assert not list((tmp_path / "cache").glob(".*.part-*"))
+
+
+def test_dataset_behind_an_address_is_trained_from_the_cache(text: Path, tmp_path: Path, train: Trainer) -> None:
+    """An archive stands for object storage: fsspec reads all of them alike, and none can be mapped into memory."""
+    archive = shutil.make_archive(str(tmp_path / "text"), "zip", text)
+
+    run = train("run=far", f"dataset=zip://::file://{archive}", f"data.cache={tmp_path / 'cache'}", ranks=2)
+
+    assert run.code == 0, run.errors
+    assert run.result["steps"] == 12
+
+
+def test_address_without_its_package_is_told(train: Trainer) -> None:
+    run = train("run=far", "dataset=s3://bucket/text", "data.cache=/cache")
+
+    assert run.code == 4
+    assert run.errors == "error: rank 0: s3://bucket/text: Install s3fs to access S3\n"
 
 
 def test_cache_refuses_what_the_index_does_not_say(text: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What Prometheus reads from a running trainer is what the rules and dashboards were written for."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from tests.trainer.conftest import HOME, Trainer, free_port, lines_of, until
-from trainer import exposed, straggler
+from trainer import exposed, report, straggler
 
 pytestmark = pytest.mark.torch
 
@@ -81,6 +82,24 @@ def _scalars(folder: Path) -> set[str]:
     )
     command = [sys.executable, "-c", program, str(folder)]
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_terminal_has_one_line_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.openpty()
+    with os.fdopen(writer, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        voice = report.Report(speaks=True)
+        values = {"step": 3, "loss": 1.25, "learning_rate": 3e-4, "tokens_per_second": 51234.5, "step_seconds": 0.02}
+        voice.progress(values, 12)
+        moving = os.read(reader, 4096).decode()
+        voice.result({"steps": 12})
+        last = ""
+        while not last.endswith("}\r\n"):
+            last += os.read(reader, 4096).decode()
+    os.close(reader)
+
+    assert moving == "\r\x1b[Kstep 3/12  loss 1.2500  lr 3.00e-04  51,234 tokens/s  20 ms"
+    assert last.splitlines()[-1] == '{"steps": 12}'
 
 
 def test_exposed_is_what_nothing_covers() -> None:
