@@ -5,7 +5,7 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
@@ -29,9 +29,19 @@ def build(shape: Shape, activation_checkpointing: str, compiled: bool, device: s
     """The module of a shape; on `meta` it takes no memory."""
     with torch.device(device):
         model = Transformer(shape) if isinstance(shape, Decoder) else VisionTransformer(shape)
+    return wrapped(model, activation_checkpointing, compiled)
+
+
+def wrapped(model: Model, activation_checkpointing: str, compiled: bool, reentrant: bool = False) -> Model:
+    """The model with each layer computed again in the backward pass as asked, and compiled if asked.
+
+    `reentrant` is for weights that are elsewhere between the passes, as under ZeRO-3: what is computed again is not
+    compared then with tensors that were there the first time.
+    """
+    way = CheckpointImpl.REENTRANT if reentrant else CheckpointImpl.NO_REENTRANT
     for number, layer in enumerate(model.layers):
         if activation_checkpointing == "full":
-            layer = checkpoint_wrapper(layer)
+            layer = checkpoint_wrapper(layer, checkpoint_impl=way)
         if activation_checkpointing == "selective":
             layer = checkpoint_wrapper(layer, context_fn=lambda: create_selective_checkpoint_contexts(_policy))
         if compiled:

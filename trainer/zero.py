@@ -82,7 +82,9 @@ class Zero:
         deepspeed.init_distributed(dist_backend=deepspeed.get_accelerator().communication_backend_name(), verbose=False)
         partitioned = deepspeed.zero.Init(config_dict_or_path=plan) if self.stage == 3 else nullcontext()
         with partitioned:
-            self.model = models.build(shape, config.activation_checkpointing, config.compile, str(device))
+            bare = models.build(shape, "none", False, str(device))
+        # not inside: what partitions weights as they are made cannot look into a layer's wrapper
+        self.model = models.wrapped(bare, config.activation_checkpointing, config.compile, reentrant=self.stage == 3)
         for name, parameter in self.model.named_parameters():
             with self._whole(parameter, modified=True):
                 parameter.data.copy_(models.first_value(self.model, name, parameter.shape, config.seed, device))

@@ -10,7 +10,7 @@ from typing import Any
 from trainyard.objects import Object
 from trainyard.quantity import quantity
 from trainyard.rehearse.members import Member
-from trainyard.rehearse.substitutes import Substitutes, of_trainer
+from trainyard.rehearse.substitutes import Substitutes
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.plain import count, entries, mapping, sequence, strings, text
 from trainyard.workload.ray_pods import DASHBOARD_PORT
@@ -21,6 +21,8 @@ GRACE_SECONDS = 30
 WORKING_FOLDER = "/opt/trainyard"
 """Of trainer/image/Dockerfile."""
 ROOT_HOME = "/root"
+TRAINERS = ("trainer", "trainer.ray", "trainer.tensorflow")
+"""Modules that train."""
 _RAY_AGENT_PORT = 52365
 IMAGE_VARIABLES = {"PYTHONPATH": WORKING_FOLDER, "PYTHONUNBUFFERED": "1"}
 
@@ -64,7 +66,7 @@ class ContainerPlan:
     ready: Probe | None = None
     started: Probe | None = None
     trains: bool = False
-    """Whether it runs this repository's trainer."""
+    """Whether it starts this repository's trainer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ class Known:
     address: str
     variables: Mapping[str, str]
     """Those that the kubelet makes of Services."""
+    interfaces: Mapping[str, str]
+    """Variables that name a network interface, where the pod's has another name than in the cluster."""
     localise: Callable[[str], str]
     """Names replaced by addresses where names do not resolve."""
 
@@ -192,8 +196,7 @@ class _Kubelet:
             sidecar=init and data.get("restartPolicy") == "Always",
             ready=_probe(data, "readinessProbe") or self._of_ray(source),
             started=_probe(data, "startupProbe"),
-            trains=of_trainer({name: each for name, each in source.env.items() if each.origin != "file"})
-            or of_trainer(source.env),
+            trains=any(word in TRAINERS for word in words),
         )
 
     def _of_ray(self, source: Container) -> Probe | None:
@@ -224,6 +227,9 @@ class _Kubelet:
                 told = self.member.variables.get(name) if variable.value is None else variable.value
                 if told is not None:
                     found[name] = told
+        for name, interface in self.known.interfaces.items():
+            if name in found:
+                found[name] = interface
         return found
 
     def _from(self, value_from: Mapping[Any, Any], source: Container) -> str | None:

@@ -126,7 +126,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
             invented=tuple(dict.fromkeys(volumes.invented)),
             strict=network.strict,
             unchecked=tuple(network.unchecked),
-            trains=kept is not None,
+            trains=kept is not None and any(each.trains for plan in plans for each in plan.containers),
         )
 
 
@@ -179,7 +179,9 @@ def _run(
 
 
 def _known(network: Network, spot: PodSpot) -> Known:
-    return Known(network.address(spot), network.environment(spot), lambda text: network.localise(spot, text))
+    told = network.environment(spot)
+    interfaces = {} if network.strict else {name: value for name, value in told.items() if name.endswith("_IFNAME")}
+    return Known(network.address(spot), told, interfaces, lambda text: network.localise(spot, text))
 
 
 def _settings(workload: Workload) -> dict[str, str]:

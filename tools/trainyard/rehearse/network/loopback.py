@@ -33,6 +33,9 @@ class LoopbackNetwork(Network):
         super().__init__(plan, _on_loopback(plan), folder)
         self.unchecked = (f"the network is this machine's loopback, since {reason}", *UNCHECKED)
         self._names = {pod.key: dict(self._seen_by(pod)) for pod in plan.pods}
+        for pod in plan.pods:  # programs make names of their own, as torchrun does of a host's
+            with self.hosts(pod).open("a") as file:
+                file.writelines(f"{address}\t{name}\n" for name, address in self._names[pod.key].items())
 
     def argv(self, pod: PodSpot) -> list[str]:  # noqa: ARG002
         return []
