@@ -26,8 +26,17 @@ KEPT = {
 
 def build(shape: Shape, activation_checkpointing: str, compiled: bool, device: str = "meta") -> Model:
     """The module of a shape; on `meta` it takes no memory."""
+    return prepared(bare(shape, device), activation_checkpointing, compiled)
+
+
+def bare(shape: Shape, device: str = "meta") -> Model:
+    """The module alone."""
     with torch.device(device):
-        model = Transformer(shape) if isinstance(shape, Decoder) else VisionTransformer(shape)
+        return Transformer(shape) if isinstance(shape, Decoder) else VisionTransformer(shape)
+
+
+def prepared(model: Model, activation_checkpointing: str, compiled: bool) -> Model:
+    """The module with its layers checkpointed and compiled."""
     for number, layer in enumerate(model.layers):
         if activation_checkpointing == "full":
             layer = checkpoint_wrapper(layer)

@@ -77,12 +77,14 @@ class Zero:
         if self.stage not in (1, 2, 3):
             raise ConfigError(f"zero_optimization.stage is 1, 2 or 3, not {self.stage}; parallelism=ddp is stage 0")
         deepspeed.ops.__compatible_ops__[INFERENCE_KERNEL] = False
-        meta = models.build(shape, "none", False)
+        meta = models.bare(shape)
         self.parameters = models.parameters(meta)
         deepspeed.init_distributed(dist_backend=deepspeed.get_accelerator().communication_backend_name(), verbose=False)
         partitioned = deepspeed.zero.Init(config_dict_or_path=plan) if self.stage == 3 else nullcontext()
         with partitioned:
-            self.model = models.build(shape, config.activation_checkpointing, config.compile, str(device))
+            self.model = models.bare(shape, str(device))
+        # not before: zero.Init asks each new module for attributes, which a wrapper without its layer has not
+        self.model = models.prepared(self.model, config.activation_checkpointing, config.compile)
         for name, parameter in self.model.named_parameters():
             with self._whole(parameter, modified=True):
                 parameter.data.copy_(models.first_value(self.model, name, parameter.shape, config.seed, device))
