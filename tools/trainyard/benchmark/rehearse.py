@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from trainyard.errors import Fault, InputError
 Json = dict[str, Any]
 
 PERIOD_SECONDS = 0.02
+LOOK_SECONDS = 0.3
 RANK = ("OMPI_COMM_WORLD_RANK", "RANK", "PMIX_RANK")
 """What a launcher tells a process of its rank; here a node has one."""
 PROGRAMS = ("trainer.bench", "trainer")
@@ -186,30 +187,46 @@ def slowed(slow: tuple[int, float] | None) -> Iterator[None]:
     if slow is None:
         yield
         return
-    over = threading.Event()
-    thread = threading.Thread(target=_limit, args=(*slow, over), daemon=True)
-    thread.start()
+    rank, part = slow
+    over, processes = threading.Event(), _Processes(os.getpid(), rank)
+    threads = [
+        threading.Thread(target=work, daemon=True)
+        for work in (lambda: processes.follow(over), lambda: _limit(processes, part, over))
+    ]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         over.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
 
 
-def _limit(rank: int, part: float, over: threading.Event) -> None:
-    mine = os.getpid()
-    found: list[int] = []
-    looked = 0.0
+@dataclass(slots=True)
+class _Processes:
+    """The processes of a rank below another process, as they come and go."""
+
+    root: int
+    rank: int
+    found: tuple[int, ...] = ()
+
+    def follow(self, over: threading.Event) -> None:
+        """Looks for them until it is over: a look takes longer than a period, so it is not the limiter's to take."""
+        while not over.wait(LOOK_SECONDS):
+            self.found = tuple(pid for pid in _descendants(self.root) if _is_rank(pid, self.rank))
+
+
+def _limit(processes: _Processes, part: float, over: threading.Event) -> None:
     while not over.is_set():
-        if time.monotonic() - looked > 0.5:
-            found, looked = [pid for pid in _descendants(mine) if _is_rank(pid, rank)], time.monotonic()
-        _signal(found, signal.SIGSTOP)
+        mine = processes.found
+        _signal(mine, signal.SIGSTOP)
         time.sleep(PERIOD_SECONDS * (1 - part))
-        _signal(found, signal.SIGCONT)
+        _signal(mine, signal.SIGCONT)
         time.sleep(PERIOD_SECONDS * part)
 
 
-def _signal(processes: list[int], number: signal.Signals) -> None:
+def _signal(processes: Sequence[int], number: signal.Signals) -> None:
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process, number)
