@@ -36,6 +36,7 @@ FACTORS: dict[str, Callable[[int], float]] = {
 """Bus over algorithm bandwidth at n ranks (nccl-tests, doc/PERFORMANCE.md)."""
 
 WARM_UP = 3
+LARGEST = {"cuda": 1 << 30, "cpu": 1 << 22}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def main() -> int:
     )
     parser.add_argument("--collectives", default=",".join(FACTORS), help="comma between them (default %(default)s)")
     parser.add_argument("--min-bytes", type=int, default=1024, help="bytes (default %(default)s)")
-    parser.add_argument("--max-bytes", type=int, default=1 << 26, help="bytes (default %(default)s)")
+    parser.add_argument("--max-bytes", type=int, help="bytes (default 1 GiB on GPUs, 4 MiB on CPUs)")
     parser.add_argument("--repeat", type=int, default=20, help="timed runs of each (default %(default)s)")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--out", type=Path, help="file for the JSON object")
@@ -171,7 +172,8 @@ def main() -> int:
     except TrainerError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.code
-    found = measure(Bench(ranks, device, given.repeat), names, sizes_between(given.min_bytes, given.max_bytes))
+    largest = given.max_bytes or LARGEST[device.type]
+    found = measure(Bench(ranks, device, given.repeat), names, sizes_between(given.min_bytes, largest))
     if ranks.rank == 0:
         text = json.dumps(found)
         sys.stdout.write(text + "\n")

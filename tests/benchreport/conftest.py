@@ -69,7 +69,7 @@ def python() -> Callable[[str], str]:
     """Runs a program with the Python that has scipy; returns what it prints."""
 
     def started(program: str) -> str:
-        command = [HOME / ".tools/report/bin/python", "-I", "-c", program]
+        command: list[str | Path] = [HOME / ".tools/report/bin/python", "-I", "-c", program]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
     return started

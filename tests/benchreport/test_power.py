@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.report
 
 
 def test_losses_are_found_and_healthy_runs_left_alone() -> None:
-    command = [HOME / "tools/bench-report", "power", "--trials", "100", "--format", "json"]
+    command: list[str | Path] = [HOME / "tools/bench-report", "power", "--trials", "100", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     outcomes = [line["outcome"] for line in json.loads(done.stdout) if line["outcome"]]
     assert len(outcomes) >= 20

@@ -31,6 +31,13 @@ def test_accumulation_and_recomputation_change_nothing(train: Trainer, one_rank:
     assert run.curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
 
 
+@pytest.mark.parametrize("way", ["fsdp", "zero3"])
+def test_layers_that_are_computed_again_may_be_shared_out(train: Trainer, one_rank: Run, way: str) -> None:
+    run = train("run=both", *WAYS[way], "activation_checkpointing=full", ranks=2)
+
+    assert run.curve == pytest.approx(one_rank.curve, rel=TOLERANCE), run.errors
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_images_train_alike(train: Trainer, images: Path, way: str) -> None:
     keys = ["model=vit-tiny", f"dataset={images}", "steps=4"]

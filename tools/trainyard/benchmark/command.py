@@ -17,6 +17,9 @@ examples, in the order of the chain:
   python -m trainyard.benchmark collect RUN/gpt-3 --prometheus http://prometheus-operated.monitoring:9090
   python -m trainyard.benchmark assemble RUN --name RUN --out runs/RUN.json
 
+on this machine, without a cluster:
+  .tools/lint/bin/python -m trainyard.benchmark rehearse gpu-east --name slowed --slow 1=0.5 --out results
+
 exit codes:
   0  done
   1  a node is not fit to be measured
@@ -71,13 +74,20 @@ def _parser() -> argparse.ArgumentParser:
     assemble.add_argument("folder", type=Path, metavar="FOLDER", help="folder of this run")
     assemble.add_argument("--name", required=True, help="name of the run")
     assemble.add_argument("--out", required=True, type=Path, metavar="FILE", help="file to write")
+    rehearse = steps.add_parser("rehearse", help="the whole chain on this machine, on CPUs")
+    rehearse.add_argument("cluster", metavar="CLUSTER", help="whose chain and jobs")
+    rehearse.add_argument("--name", required=True, help="name of the run")
+    rehearse.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="where results go")
+    rehearse.add_argument("--nodes", type=int, default=2, metavar="N", help="nodes of a rank each (default: 2)")
+    rehearse.add_argument("--slow", metavar="NODE=PART", help="let a node compute only a part of the time: 1=0.5")
     for step in (nodes, create, collect):
         step.add_argument("--context", metavar="NAME", help="context of a kubeconfig (default: this pod's cluster)")
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
-    return {"nodes": _nodes, "create": _create, "collect": _collect, "assemble": _assemble}[options.step](options)
+    steps = {"nodes": _nodes, "create": _create, "collect": _collect, "assemble": _assemble, "rehearse": _rehearse}
+    return steps[options.step](options)
 
 
 def _client(options: argparse.Namespace) -> Any:
@@ -146,6 +156,27 @@ def _assemble(options: argparse.Namespace) -> int:
 
     _write(options.out, assemble(options.folder, options.name))
     print(options.out, flush=True)
+    return EXIT_CLEAN
+
+
+def _rehearse(options: argparse.Namespace) -> int:
+    from trainyard.benchmark.rehearse import Rehearsal
+
+    home = Path(__file__).resolve().parents[3]
+    slow = None
+    if options.slow:
+        node, _, part = options.slow.partition("=")
+        try:
+            slow = int(node), float(part)
+        except ValueError:
+            raise UsageError(f"--slow is NODE=PART, such as 1=0.5, not {options.slow}") from None
+        if not (0 <= slow[0] < options.nodes and 0 < slow[1] <= 1):
+            raise UsageError(f"--slow {options.slow}: there is no such node, or no such part")
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    Rehearsal(home, options.cluster, options.name, options.out.absolute(), options.nodes, slow, say).run()
     return EXIT_CLEAN
 
 

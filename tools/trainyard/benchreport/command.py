@@ -20,6 +20,7 @@ examples:
   tools/bench-report compare --baseline baseline.json runs/*.json                 says what is slower
   tools/bench-report compare --baseline baseline.json runs/*.json --html report.html --markdown report.md
   tools/bench-report compare --baseline baseline.json runs/*.json --last 5        only the five newest
+  tools/bench-report postmortem runs/bench-1.json                                 which rank, node and phase
   tools/bench-report power                                                        how sure it is, on measured noise
 
 exit codes:
@@ -81,6 +82,10 @@ def _parser() -> argparse.ArgumentParser:
     lock.add_argument("name", metavar="NAME", help="name of the baseline, as of the cluster")
     lock.add_argument("runs", nargs="+", metavar="RUN.json", help="three runs or more, all of one fingerprint")
     lock.add_argument("--out", required=True, metavar="FILE", help="file to write")
+    autopsy = commands.add_parser("postmortem", help="what held one run up", allow_abbrev=False)
+    autopsy.add_argument("run", metavar="RUN.json", help="the run")
+    autopsy.add_argument("--baseline", metavar="FILE", help="what is usual")
+    autopsy.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     power = commands.add_parser("power", help="power and false alarms on measured noise", allow_abbrev=False)
     power.add_argument("--noise", metavar="FILE", help="what bench/noise.py wrote (default: what it wrote here)")
     power.add_argument(
@@ -103,6 +108,8 @@ def _run(options: argparse.Namespace) -> int:
             return _lock(options)
         case "power":
             return _power(options)
+        case "postmortem":
+            return _postmortem(options)
         case _:
             return _compare(options)
 
@@ -153,6 +160,24 @@ def _lock(options: argparse.Namespace) -> int:
             raise UsageError(f"{runs[0][0].name} and {run.name} cannot be one baseline: {line}")
     _write(options.out, lock(options.name, runs))
     _print(f"{options.out}: {len(runs)} runs locked")
+    return EXIT_CLEAN
+
+
+def _postmortem(options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from trainyard.benchreport.postmortem import postmortem
+    from trainyard.benchreport.runs import read_baseline, read_runs
+    from trainyard.benchreport.said import cause
+    from trainyard.report.escape import inert, visible
+
+    ((run, _),) = read_runs([Path(options.run)])
+    usual = read_baseline(Path(options.baseline)).runs[-1] if options.baseline else None
+    causes = postmortem(run, usual)
+    if options.format == "json":
+        _print(json.dumps([asdict(one) for one in causes], indent=2, ensure_ascii=False))
+    else:
+        _print("\n".join(inert(visible(cause(one))) for one in causes) or "nothing stands out")
     return EXIT_CLEAN
 
 

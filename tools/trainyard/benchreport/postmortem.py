@@ -14,6 +14,10 @@ OWN = ("compute", "data", "checkpoint")
 NOTICEABLE = 0.03
 """Part of a step below which a difference is not named."""
 HEALTHY = 0.05
+ALONE = 0.10
+"""How far a node must fall behind the others in one run alone: twice what healthy ones differ by."""
+PHASE_OF = {"product_tflops": "compute", "memory_gb_per_second": "memory"}
+"""What a measure of a rank's own is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,59 @@ class Cause:
 
 def postmortem(run: Run, usual: Run | None = None) -> list[Cause]:
     """A cause a workload that says where its time goes; `usual` is a run of the baseline to compare with."""
-    found = []
+    found = _by_themselves(run, usual)
     for name, workload in run.workloads.items():
+        waited_for = _waited_for(run, name, workload)
+        found += [waited_for] if waited_for else []
         if workload.phases:
             found.append(_cause(run, name, workload, usual.workloads.get(name) if usual else None))
     return found
+
+
+def _waited_for(run: Run, name: str, workload: Workload) -> Cause | None:
+    """The rank that most steps waited for, where the trainer's own probe says that it is slow."""
+    probed = [line for line in workload.steps if "slowest_rank" in line and "rank_spread_ratio" in line]
+    if not probed:
+        return None
+    (rank, times), *_ = Counter(line["slowest_rank"] for line in probed).most_common(1)
+    spread = float(np.median([line["rank_spread_ratio"] for line in probed]))
+    if times * 2 <= len(probed) or spread < 1 + ALONE:
+        return None
+    node = next((name for name, there in run.nodes.items() if rank in there.ranks), "")
+    said = f"{node or 'a node'} computes {spread:.2f} times as long as the median rank"
+    return Cause(name, "compute", node, rank, 0.0, 0.0, said)
+
+
+def _by_themselves(run: Run, usual: Run | None) -> list[Cause]:
+    """Nodes that fell behind the others in what each rank measures apart from all others, one a measure."""
+    found = []
+    for measure in dict.fromkeys(name for node in run.nodes.values() for name in node.measures):
+        now = _beside(run, measure)
+        before = _beside(usual, measure) if usual else {}
+        change = {node: value - before.get(node, 0.0) for node, value in now.items()}
+        node = min(change, key=lambda name: change[name], default="")
+        if len(now) < 2 or change[node] > np.log1p(-ALONE):
+            continue
+        ranks, values = run.nodes[node].ranks, goodness(measure, np.asarray(run.nodes[node].measures[measure]))
+        rank = ranks[int(np.argmin(values))] if len(ranks) == len(values) else None
+        against = "beside the others and its own baseline" if node in before else "beside the others"
+        said = f"{node} is {-np.expm1(change[node]):.0%} slower {against}"
+        found.append(Cause(measure, PHASE_OF.get(measure, measure), node, rank, 0.0, 0.0, said))
+    return found
+
+
+def _beside(run: Run, measure: str) -> dict[str, float]:
+    """Of each node its slowest rank beside the median of the other nodes, as a logarithm."""
+    values = {
+        name: float(goodness(measure, np.asarray(node.measures[measure])).min())
+        for name, node in run.nodes.items()
+        if measure in node.measures
+    }
+    return {
+        name: value - float(np.median([other for them, other in values.items() if them != name]))
+        for name, value in values.items()
+        if len(values) > 1
+    }
 
 
 def _cause(run: Run, name: str, workload: Workload, usual: Workload | None) -> Cause:

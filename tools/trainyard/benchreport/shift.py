@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 ALPHA = 0.002
 """Chance of a false alarm over all cluster measures, and again over all nodes. Below 1 % together, since the noise of
 real runs has longer tails than the t-distribution's."""
-POWER = 0.97
+POWER = 0.985
 """Chance of a find that runs are asked for; 95 % are promised."""
 TRIM = 0.3
 """Part of the runs left out at each end: one of four, two of eight."""

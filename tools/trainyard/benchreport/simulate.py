@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,11 @@ def node_trials(noise: Noise, nodes: int, trials: int, seed: int) -> Outcome:
     tally = Tally()
     for _ in range(trials):
         level = random.uniform(-HEALTHY_SPREAD / 2, HEALTHY_SPREAD / 2, nodes)
-        before, runs = _locked(lambda count: beside_others(_drawn(random, noise, level, count)), nodes, nodes=True)  # noqa: B023
+        locked = _locked(partial(_nodes_drawn, random, noise, level), nodes, nodes=True)
+        if locked is None:
+            tally.refused += 1
+            continue
+        before, runs = locked
         healthy = _drawn(random, noise, level, runs)
         sick, slow = healthy.copy(), int(random.integers(nodes))
         sick[:, slow] += np.log1p(-NODE_TARGET)
@@ -88,7 +93,11 @@ def cluster_trials(noise: Noise, measures: int, trials: int, seed: int) -> Outco
     random = np.random.default_rng(seed)
     tally = Tally()
     for _ in range(trials):
-        before, runs = _locked(lambda count: random.choice(noise.step, (count, measures)), measures, nodes=False)
+        locked = _locked(lambda count: random.choice(noise.step, (count, measures)), measures, nodes=False)
+        if locked is None:
+            tally.refused += 1
+            continue
+        before, runs = locked
         after = random.choice(noise.step, (runs, measures))
         false = bool(judged_cluster(before, after).slower.any())
         after[:, 0] += np.log1p(-CLUSTER_TARGET)
@@ -101,6 +110,8 @@ class Tally:
     """Sums over histories."""
 
     trials: int = 0
+    refused: int = 0
+    """Histories too noisy for any number of runs."""
     baseline: int = 0
     candidate: int = 0
     found: int = 0
@@ -114,6 +125,8 @@ class Tally:
         self.false += false
 
     def outcome(self, noise: Array, units: int) -> Outcome:
+        if self.refused > self.trials:
+            raise TooNoisy
         parts = (self.baseline, self.candidate, self.found, self.false)
         return Outcome(float(noise.std()), units, *(part / self.trials for part in parts))
 
@@ -137,11 +150,13 @@ def _drawn(random: np.random.Generator, noise: Noise, level: Array, runs: int) -
     return np.asarray(level + shared + random.choice(noise.node, (runs, len(level))))
 
 
-def _locked(drawn: Callable[[int], Array], units: int, *, nodes: bool) -> tuple[Array, int]:
-    """A baseline as large as bench-report asks for, and how many runs it then asks for.
+def _nodes_drawn(random: np.random.Generator, noise: Noise, level: Array, runs: int) -> Array:
+    """Runs of all nodes, each beside the others."""
+    return beside_others(_drawn(random, noise, level, runs))
 
-    Raises TooNoisy where no number of runs is enough.
-    """
+
+def _locked(drawn: Callable[[int], Array], units: int, *, nodes: bool) -> tuple[Array, int] | None:
+    """A baseline as large as bench-report asks for, and how many runs it then asks for; None where it finds no end."""
     runs = FEWEST
     while True:
         before = drawn(runs)
@@ -149,5 +164,5 @@ def _locked(drawn: Callable[[int], Array], units: int, *, nodes: bool) -> tuple[
         if asked is not None and asked <= 2 * runs:
             return before, asked
         if larger <= runs:
-            raise TooNoisy
+            return None
         runs = larger

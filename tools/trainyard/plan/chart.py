@@ -64,18 +64,22 @@ def svg(forecast: Forecast) -> str:
         f'<path class="curve" d="{_path(points)}"/>',
     ]
     for speed, (across, up) in zip(speeds, points, strict=True):
-        parts += _point(speed, across, up, top + height, forecast.efficiency(speed))
-    parts.append(f'<text x="{left:.0f}" y="{top + height + 52:.0f}">nodes; dashed: as fast a GPU as on one node</text>')
+        parts += _point(speed, across, up, top + height, forecast.efficiency(speed), first=across == left)
+    legend = "nodes; dashed: as fast a GPU as on one node"
+    legend += "" if all(speed.fits for speed in speeds) else "; red: does not fit into memory"
+    parts.append(f'<text x="{left:.0f}" y="{top + height + 52:.0f}">{legend}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _point(speed: Speed, across: float, up: float, bottom: float, part: float) -> list[str]:
+def _point(speed: Speed, across: float, up: float, bottom: float, part: float, *, first: bool) -> list[str]:
     kind = "dot" if speed.fits else "unfit"
     said = f"{speed.run.nodes} nodes, {speed.tokens_per_second:,.0f} tokens/s, {part:.0%}"
     said += "" if speed.fits else ", does not fit into memory"
+    anchor = "start" if first else "middle"
     return [
         f'<circle class="{kind}" cx="{across:.1f}" cy="{up:.1f}" r="4"><title>{escape(said)}</title></circle>',
-        f'<text x="{across:.1f}" y="{up - 10:.1f}" text-anchor="middle">{part:.0%}</text>',
+        # the axis stands where the first one would be centred
+        f'<text x="{across + 8 * first:.1f}" y="{up - 10:.1f}" text-anchor="{anchor}">{part:.0%}</text>',
         f'<text x="{across:.1f}" y="{bottom + 20:.1f}" text-anchor="middle">{speed.run.nodes}</text>',
     ]
 

@@ -9,7 +9,8 @@ from typing import Any
 from trainyard.errors import InputError
 from trainyard.plan.constants import Constants
 from trainyard.plan.fit import forecast
-from trainyard.plan.published import Published, Refused, published, stated
+from trainyard.plan.published import Published, published, stated
+from trainyard.plan.rows import Refused
 
 
 @dataclass(frozen=True, slots=True)
