@@ -235,6 +235,8 @@ class _Builder:
                     return self.found
         except yaml.MarkedYAMLError as error:
             message, line, column = problem_words(error, self.source.lines)
+            if line > len(self.source.lines):  # the parser ends a last line that nobody ended
+                line, column = len(self.source.lines), len(self.source.lines[-1]) + 1
             raise InputError(message, self.source.file, line, column) from None
         except yaml.YAMLError as error:
             raise InputError(f"YAML that cannot be read: {error}", self.source.file) from None
