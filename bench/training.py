@@ -3,22 +3,27 @@
     .tools/trainer/bin/python bench/training.py
     .tools/trainer/bin/python bench/training.py --model gpt2-124m --sequence-length 1024 --precision bf16
 
-All take turns in one run, several rounds each, and see the same tokens; the figure is the median over rounds of the
-wall time a step, waits for data and checkpoints included. Compare ratios, not seconds of different machines. The second
-table is the trainer with an asynchronous checkpoint every so many steps, over the trainer with none.
+All of them are started at once, see the same tokens, and take turns of ten steps: whoever has no turn is stopped, so
+what else the machine does meets all alike. Compare ratios, which are medians over turns, with their quartiles. On CPUs
+the clock is the CPU time of the process and its threads, which neighbours do not lengthen: what a checkpoint writes in
+the background counts in full. On a GPU it is the wall.
 """
 
 import argparse
 import json
+import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -32,40 +37,73 @@ from trainer.data import Share, load, steps  # noqa: E402
 from trainer.optimizer import DTYPES, groups  # noqa: E402
 from trainer.presets import Decoder, preset  # noqa: E402
 
-WARM_UP = 5
+TURN = 10
+"""Steps of a turn; the first turn does not count."""
 
 
-def trainer(given: argparse.Namespace, dataset: Path, every: int) -> float:
-    """Seconds a step of `python -m trainer`, as its lines arrive."""
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        keys = [f"model={given.model}", f"dataset={dataset}", f"checkpoint.dir={folder}", f"steps={given.steps}"]
-        keys += [f"sequence_length={given.sequence_length}", f"micro_batch={given.micro_batch}", "warmup_steps=1"]
-        keys += [f"precision={given.precision}", f"checkpoint.every_steps={every or given.steps}"]
-        keys += [
-            "metrics.every_steps=1",
-            "metrics.tensorboard=false",
-            f"compile={'true' if given.compile else 'false'}",
-        ]
-        command = [sys.executable, "-m", "trainer", *keys]
-        process = subprocess.Popen(command, cwd=HOME, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        times = [time.perf_counter() for line in process.stdout if '"step"' in line]
-        if process.wait():
-            raise SystemExit(f"the trainer ended with {process.returncode}")
-    return (times[-1] - times[WARM_UP]) / (len(times) - 1 - WARM_UP)
+@dataclass
+class Contestant:
+    """A process that trains, prints a line every TURN steps, and runs while it has its turn."""
+
+    command: list[str]
+    turns: list[float] = field(default_factory=list)
+    """Seconds of each turn."""
+
+    def start(self, on_gpu: bool) -> None:
+        """Starts it, and lets it take its first turn."""
+        self.on_gpu = on_gpu
+        environment = {"OMP_NUM_THREADS": "1", **os.environ}
+        self.process = subprocess.Popen(self.command, cwd=HOME, env=environment, stdout=subprocess.PIPE, text=True)
+        self._turn_over()
+
+    def _turn_over(self) -> None:
+        assert self.process.stdout is not None
+        while (line := self.process.stdout.readline()) and '"step"' not in line:
+            pass
+        if not line:
+            raise SystemExit(f"{' '.join(self.command)} ended with {self.process.wait()}")
+        self.process.send_signal(signal.SIGSTOP)
+
+    def _clock(self) -> float:
+        times = psutil.Process(self.process.pid).cpu_times()
+        return time.perf_counter() if self.on_gpu else times.user + times.system
+
+    def turn(self) -> None:
+        """TURN steps."""
+        began = self._clock()
+        self.process.send_signal(signal.SIGCONT)
+        self._turn_over()
+        self.turns.append(self._clock() - began)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
 
-def child(kind: str, given: argparse.Namespace, dataset: Path) -> float:
-    """Seconds a step of another loop, in a process of its own."""
-    command = [sys.executable, __file__, "--child", kind, "--dataset", str(dataset), *given.passed]
-    return float(json.loads(subprocess.run(command, cwd=HOME, stdout=subprocess.PIPE, check=True).stdout)["seconds"])
+def trainer(given: argparse.Namespace, dataset: Path, folder: Path, every: int) -> Contestant:
+    """`python -m trainer`, with a checkpoint every so many steps; 0: none."""
+    keys = [f"model={given.model}", f"dataset={dataset}", f"checkpoint.dir={folder}", f"steps={_steps(given)}"]
+    keys += [f"sequence_length={given.sequence_length}", f"micro_batch={given.micro_batch}", "warmup_steps=1"]
+    keys += [f"precision={given.precision}", f"checkpoint.every_steps={every or _steps(given)}"]
+    keys += [f"run=every-{every}", f"metrics.every_steps={TURN}", "metrics.tensorboard=false"]
+    keys += ["compile=true"] if given.compile else []
+    return Contestant([sys.executable, "-m", "trainer", *keys])
+
+
+def loop(kind: str, given: argparse.Namespace, dataset: Path) -> Contestant:
+    """Another loop."""
+    return Contestant([sys.executable, __file__, "--child", kind, "--dataset", str(dataset), *given.passed])
+
+
+def _steps(given: argparse.Namespace) -> int:
+    return TURN * (int(given.turns) + 2)
 
 
 def batches(given: argparse.Namespace) -> list[tuple[Tensor, Tensor]]:
     """The trainer's batches."""
     config = Config(dataset=str(given.dataset), sequence_length=given.sequence_length)
     share = Share(0, 1, given.micro_batch, 1)
-    every = steps(load(config, preset(given.model)), config.seed, share, 0, given.steps * given.micro_batch, 0)
+    every = steps(load(config, preset(given.model)), config.seed, share, 0, _steps(given) * given.micro_batch, 0)
     return [(torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)) for (batch,) in every]
 
 
@@ -127,15 +165,13 @@ def accelerate(given: argparse.Namespace, device: torch.device) -> Callable[[Ten
 
 
 def as_child(given: argparse.Namespace) -> None:
-    """Times one loop and prints seconds a step."""
+    """Runs one loop."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     step = {"plain": plain, "accelerate": accelerate}[given.child](given, device)
-    every = batches(given)
-    times = []
-    for inputs, targets in every:
+    for number, (inputs, targets) in enumerate(batches(given), start=1):
         step(inputs, targets)
-        times.append(time.perf_counter())
-    json.dump({"seconds": (times[-1] - times[WARM_UP]) / (len(times) - 1 - WARM_UP)}, sys.stdout)
+        if number % TURN == 0:
+            print(json.dumps({"step": number}), flush=True)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -145,9 +181,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--micro-batch", type=int, default=4)
     parser.add_argument("--precision", choices=tuple(DTYPES), default="fp32")
     parser.add_argument("--compile", action="store_true", help="torch.compile for the trainer and the plain loop")
-    parser.add_argument("--steps", type=int, default=110)
+    parser.add_argument("--turns", type=int, default=20, help=f"turns of {TURN} steps (default %(default)s)")
     parser.add_argument("--every", type=int, default=50, help="steps between checkpoints (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", help="where checkpoints are written (default: the temporary folder)")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--dataset", help=argparse.SUPPRESS)
@@ -156,35 +191,53 @@ def main(arguments: Sequence[str]) -> None:
     if given.child:
         as_child(given)
         return
-    with tempfile.TemporaryDirectory() as folder:
+    if given.turns * TURN % given.every:
+        parser.error(f"{given.turns} turns of {TURN} steps are no multiple of {given.every} steps")
+    on_gpu = torch.cuda.is_available()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         dataset = Path(folder) / "text"
         made_up.text(dataset, documents=64)
-        turns: dict[str, Callable[[], float]] = {
-            "trainer": lambda: trainer(given, dataset, 0),
-            "plain loop": lambda: child("plain", given, dataset),
-            "accelerate": lambda: child("accelerate", given, dataset),
-            "trainer, saving": lambda: trainer(given, dataset, given.every),
+        all_of_them = {
+            "trainer": trainer(given, dataset, Path(folder), 0),
+            "plain loop": loop("plain", given, dataset),
+            "accelerate": loop("accelerate", given, dataset),
+            "trainer, saving": trainer(given, dataset, Path(folder), given.every),
         }
-        seconds: dict[str, list[float]] = {name: [] for name in turns}
-        for number in range(given.rounds):
-            for name in sorted(turns, reverse=bool(number % 2)):  # so that no one always runs after the same other
-                seconds[name].append(turns[name]())
+        try:
+            for contestant in all_of_them.values():
+                contestant.start(on_gpu)
+            for number in range(given.turns):
+                for name in sorted(all_of_them, reverse=bool(number % 2)):  # no one always follows the same other
+                    all_of_them[name].turn()
+        finally:
+            for contestant in all_of_them.values():
+                contestant.end()
+    seconds = {name: contestant.turns for name, contestant in all_of_them.items()}
+    _print(given, seconds, "wall" if on_gpu else "CPU")
+
+
+def _print(given: argparse.Namespace, seconds: dict[str, list[float]], clock: str) -> None:
     tokens = given.micro_batch * given.sequence_length
-    threads = os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())
     size = f"{given.micro_batch} x {given.sequence_length} tokens a step"
-    print(f"{given.model}, {given.precision}, {size}, {threads} threads")
+    print(f"{given.model}, {given.precision}, {size}, {given.turns} turns of {TURN} steps, {clock} time")
     for name in ("trainer", "plain loop", "accelerate"):
-        speed = [tokens / value for value in seconds[name]]
-        print(f"{name:12} {statistics.median(speed):10,.0f} tokens/s  ({min(speed):,.0f} to {max(speed):,.0f})")
+        print(f"{name:22} {tokens * TURN / statistics.median(seconds[name]):10,.0f} tokens/s")
     for name in ("plain loop", "accelerate"):
-        print(f"trainer / {name:12} {_ratio(seconds[name], seconds['trainer']):.3f} of its tokens a second")
-    cost = _ratio(seconds["trainer, saving"], seconds["trainer"]) - 1
-    print(f"a checkpoint every {given.every} steps: {cost:+.1%} time")
+        ratios = [a / b for a, b in zip(seconds[name], seconds["trainer"], strict=True)]
+        print(f"trainer / {name:12} {_spread(ratios)} of its tokens a second")
+    turns = given.every // math.gcd(given.every, TURN)  # as many hold as many checkpoints, wherever they begin
+    blocks = range(0, given.turns, turns)
+    saving, none = ([sum(seconds[n][i : i + turns]) for i in blocks] for n in ("trainer, saving", "trainer"))
+    costs = [100 * (a / b - 1) for a, b in zip(saving, none, strict=True)]
+    print(f"a checkpoint every {given.every} steps costs {_spread(costs)} % of the time")
 
 
-def _ratio(over: list[float], under: list[float]) -> float:
-    """The median over rounds of a ratio whose two times were taken one after the other."""
-    return statistics.median(a / b for a, b in zip(over, under, strict=True))
+def _spread(values: list[float]) -> str:
+    """The median, and the quartiles where there are enough for them."""
+    if len(values) < 2:
+        return f"{values[0]:.3f}"
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
 
 
 if __name__ == "__main__":

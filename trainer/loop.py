@@ -52,7 +52,10 @@ def run(config: Config) -> Result:
     with ExitStack() as ends:
         stop = Stop()
         ends.callback(stop.close)
+        since = time.monotonic()
         ends.callback(group.join(ranks, device, config.timeout_seconds))
+        if ranks.world > 1:
+            report.say(f"rendezvous: {ranks.world} ranks met after {time.monotonic() - since:.1f} s")
         try:
             return Training(config, shape, ranks, device, share, dataset, storage, stop, report, ends).run()
         except RuntimeError as error:

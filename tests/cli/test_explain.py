@@ -23,7 +23,8 @@ def test_every_rule_is_listed_and_explained(empty: Repository) -> None:
         assert row
         page = empty.lint("explain", row[1])
         assert (page.returncode, page.stderr) == (0, "")
-        assert page.stdout.splitlines()[0] == f"{row[1]} {row[3]} ({row[2]})"
+        head = rf"{row[1]} {row[3]} \({row[2]}; fix: (safe|unsafe|none)\)"
+        assert re.fullmatch(head, page.stdout.splitlines()[0])
         assert page.stdout.splitlines()[2] == row[4]
 
 

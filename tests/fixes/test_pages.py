@@ -22,7 +22,7 @@ ABOVE = ("", r" *- ", r"\S")
 
 
 def _fixed(rule: Rule, example: Example, number: int) -> tuple[Page, Problem, Fix] | None:
-    """The page, one problem of a rule, and its fix. What would take a comment along is refused, and has fewer of them."""
+    """The page, one problem of a rule, and its fix. A fix that would take a comment along gets a page with fewer."""
     for above in ABOVE:
         page = Page.of(example, above)
         problem = page.problems(rule)[number]

@@ -1,6 +1,6 @@
 """What only shows at run time: each case fails the rehearsal with its cause named, and its good half passes.
 
-The first line of a manifest says what it comes to, `# expect: RHS003 words of the finding` or nothing for a good one;
+The first line of a manifest says what it comes to, `# expect: RHS003 words of the finding`, or nothing for a good one;
 `# chaos: EVENT` and `# program: NAME=FILE` add to the command line.
 """
 
@@ -9,24 +9,47 @@ from pathlib import Path
 
 import pytest
 
-from tests.rehearse.rehearsing import rehearse, said
+from tests.rehearse.rehearsing import HOME, Rehearsed, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
-CASES = sorted((Path(__file__).parent / "cases").glob("*/*.yaml"))
 _LINE = re.compile(r"# (?P<what>expect|chaos|program): (?P<value>.+)")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.stem}")
-def test_a_case_is_told_by_its_cause(case: Path) -> None:
-    asked = [(found["what"], found["value"]) for found in map(_LINE.match, case.read_text().splitlines()) if found]
-    options = [word for what, value in asked if what != "expect" for word in (f"--{what}", value)]
+def asked(case: Path) -> list[tuple[str, str]]:
+    """What the comments at the top of a manifest ask for."""
+    return [(found["what"], found["value"]) for found in map(_LINE.match, case.read_text().splitlines()) if found]
 
-    rehearsed = rehearse(case, "--once", "--patience", "10", *options)
 
-    expected = next((value for what, value in asked if what == "expect"), "")
-    if case.stem == "good":
-        assert rehearsed.code == 0, said(rehearsed)
-        return
-    rule, _, words = expected.partition(" ")
+def words(case: Path) -> tuple[str, ...]:
+    """The command line that rehearses a case."""
+    options = [word for what, value in asked(case) if what != "expect" for word in (f"--{what}", value)]
+    return (str(case.relative_to(HOME)), "--once", "--patience", "10", *options)
+
+
+CASES = {case: words(case) for case in sorted((Path(__file__).parent / "cases").glob("*/*.yaml"))}
+BAD = [case for case in CASES if case.stem == "bad"]
+GOOD = [case for case in CASES if case.stem == "good"]
+
+
+@pytest.mark.parametrize(
+    ("rehearsed", "case"),
+    [(CASES[case], case) for case in BAD],
+    indirect=["rehearsed"],
+    ids=[case.parent.name for case in BAD],
+)
+def test_a_bad_case_is_told_by_its_cause(rehearsed: Rehearsed, case: Path) -> None:
+    rule, _, cause = next(value for what, value in asked(case) if what == "expect").partition(" ")
+
     assert rehearsed.code == 1, said(rehearsed)
-    assert any(told.startswith(rule) and words in told for told in rehearsed.findings), said(rehearsed)
+    assert any(told.startswith(rule) and cause in told for told in rehearsed.findings), said(rehearsed)
+
+
+@pytest.mark.parametrize(
+    "rehearsed", [CASES[case] for case in GOOD], indirect=True, ids=[case.parent.name for case in GOOD]
+)
+def test_a_good_case_passes(rehearsed: Rehearsed) -> None:
+    assert rehearsed.code == 0, said(rehearsed)
+
+
+def test_every_case_has_both_halves() -> None:
+    assert [case.parent for case in BAD] == [case.parent for case in GOOD]

@@ -2,42 +2,40 @@
 
 import pytest
 
-from tests.rehearse.rehearsing import jobs, rehearse, said
+from tests.rehearse.rehearsing import Rehearsed, jobs, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
-MEASURES = "all-reduce-gpu-east"
-"""The job that trains nothing, and so saves nothing."""
+TRAIN_NOTHING = ("jobs/research/all-reduce-gpu-east",)
+TWO_RANKS = ("--gpus-per-node", "1")
+TRAIN = [job for job in jobs() if job not in TRAIN_NOTHING]
 
 
-@pytest.mark.parametrize("job", jobs())
-def test_every_job_trains_and_resumes(job: str) -> None:
-    rehearsed = rehearse(job, "--gpus-per-node", "1")
-
+@pytest.mark.parametrize("rehearsed", [(job, *TWO_RANKS) for job in TRAIN], indirect=True, ids=TRAIN)
+def test_every_job_trains_and_resumes(rehearsed: Rehearsed) -> None:
     assert rehearsed.code == 0, said(rehearsed)
     assert rehearsed.document["rehearsal"]["network"] == "strict"
-    first, *again = rehearsed.runs
-    if job.endswith(MEASURES):
-        assert first["ranks_joined"] == 2
-        assert not again
-        return
+    first, again = rehearsed.runs
     assert first["world_size"] == 2
     assert sorted(map(int, first["losses"])) == [1, 2, 3, 4, 5, 6]
-    assert again[0]["resumed_from"][0] == rehearsed.document["rehearsal"]["goes_on_from"]
-    same = set(first["losses"]) & set(again[0]["losses"])
-    assert "6" in same
-    assert again[0]["losses"] == pytest.approx({step: first["losses"][step] for step in again[0]["losses"]}, rel=1e-3)
+    assert again["resumed_from"][0] == rehearsed.document["rehearsal"]["goes_on_from"]
+    assert "6" in again["losses"]
+    assert again["losses"] == pytest.approx({step: first["losses"][step] for step in again["losses"]}, rel=1e-3)
 
 
-def test_several_ranks_in_a_pod() -> None:
-    rehearsed = rehearse("jobs/research/gpt2-355m", "--once")
+@pytest.mark.parametrize("rehearsed", [(job, *TWO_RANKS) for job in TRAIN_NOTHING], indirect=True, ids=TRAIN_NOTHING)
+def test_a_job_that_measures_ends(rehearsed: Rehearsed) -> None:
+    assert rehearsed.code == 0, said(rehearsed)
+    assert [run["ranks_joined"] for run in rehearsed.runs] == [2]
 
+
+@pytest.mark.parametrize("rehearsed", [("jobs/research/gpt2-355m", "--once")], indirect=True)
+def test_several_ranks_in_a_pod(rehearsed: Rehearsed) -> None:
     assert rehearsed.code == 0, said(rehearsed)
     assert rehearsed.runs[0]["world_size"] == 4
 
 
-def test_without_namespaces_it_runs_on_loopback_and_says_so() -> None:
-    rehearsed = rehearse("jobs/research/gpt2-124m", "--gpus-per-node", "1", "--once", "--loopback")
-
+@pytest.mark.parametrize("rehearsed", [("jobs/research/gpt2-124m", *TWO_RANKS, "--once", "--loopback")], indirect=True)
+def test_without_namespaces_it_runs_on_loopback_and_says_so(rehearsed: Rehearsed) -> None:
     assert rehearsed.code == 0, said(rehearsed)
     assert rehearsed.document["rehearsal"]["network"] == "loopback"
     assert rehearsed.document["rehearsal"]["not_checked"]

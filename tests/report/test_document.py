@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import jsonschema
 import pytest
 
 import trainyard.report
+from trainyard.finding import Edit, Fix
 from trainyard.report import Report
 
 Snapshot = Callable[[str, str], None]
@@ -29,6 +31,7 @@ def test_a_clean_run(printed: Printed) -> None:
     assert output == {
         "version": 1,
         "findings": [],
+        "fixed": [],
         "summary": {
             "jobs": 1,
             "jobs_with_findings": 0,
@@ -43,6 +46,22 @@ def test_a_clean_run(printed: Printed) -> None:
             "exit_code": 0,
         },
     }
+
+
+def test_fixes_are_told_with_their_edits(report: Report, printed: Printed) -> None:
+    edits = (Edit("job.yaml", 3, 5, 3, 9, '"1"', "not shown"),)
+    finding = replace(report.findings[0], fix=Fix("write 1", safe=True, edits=edits))
+    refused = replace(report.findings[1], fix=Fix("write 2", safe=False, refused="it is shared"))
+
+    output = json.loads(printed(Report((finding, refused), (), fixed=(finding,)), "json"))
+
+    jsonschema.validate(output, SCHEMA, cls=jsonschema.Draft202012Validator)
+    edit = {"file": "job.yaml", "line": 3, "column": 5, "end_line": 3, "end_column": 9, "text": '"1"'}
+    assert [each["fix"] for each in output["findings"]] == [
+        {"description": "write 1", "safe": True, "edits": [edit], "refused": ""},
+        {"description": "write 2", "safe": False, "edits": [], "refused": "it is shared"},
+    ]
+    assert [(each["rule"], each["fix"]) for each in output["fixed"]] == [(finding.rule, "write 1")]
 
 
 def test_the_schema_is_a_schema_and_closed(report: Report, printed: Printed) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
 from trainyard.report import Report
 
 Snapshot = Callable[[str, str], None]
@@ -42,3 +42,13 @@ def test_what_github_does_not_show_is_said(report: Report, printed: Printed) -> 
         "of 11 errors GitHub shows the first 10, all are in the log of this step; "
         "of 10 notices GitHub shows the first 9, all are in the log of this step"
     )
+
+
+def test_a_finding_says_what_fixes_it(report: Report, printed: Printed) -> None:
+    edits = (Edit("job.yaml", 3, 5, 3, 9, "1", ""),)
+    safe, unsafe = (replace(report.findings[0], fix=Fix("write 1", each, edits)) for each in (True, False))
+
+    lines = printed(Report((safe, unsafe), ()), "github").splitlines()
+
+    assert lines[1].endswith("%0Afixed by: tools/lint-jobs --fix")
+    assert lines[2].endswith("%0Afixed by: tools/lint-jobs --fix=unsafe")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.repository import line_reader
 from trainyard import __version__
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
 from trainyard.report import Report
 from trainyard.report.sarif import artifact_uri
 from trainyard.rules.registry import Rule
@@ -96,3 +96,23 @@ def test_a_fingerprint_does_not_depend_on_which_job_is_named_first(report: Repor
     finding = report.findings[1]
     other = replace(finding.place, object="ConfigMap/audio/whisper-nccl")
     assert of(finding) == of(replace(finding, place=other, jobs=("jobs/audio/whisper", *finding.jobs)))
+
+
+def test_a_fix_is_a_replacement_in_each_of_its_files(report: Report, printed: Printed) -> None:
+    edits = (Edit("a b.yaml", 3, 5, 3, 9, "1", ""), Edit("base/b.yaml", 7, 1, 8, 1, "", ""))
+    finding = replace(report.findings[0], fix=Fix("write 1", safe=False, edits=edits))
+
+    (result,) = _log(printed(Report((finding,), ()), "sarif"))["runs"][0]["results"]
+
+    (fix,) = result["fixes"]
+    assert fix["description"] == {"text": "write 1 (changes what the job means)"}
+    changes = [(each["artifactLocation"]["uri"], each["replacements"]) for each in fix["artifactChanges"]]
+    assert changes == [
+        ("a%20b.yaml", [_replacement((3, 5, 3, 9), "1")]),
+        ("base/b.yaml", [_replacement((7, 1, 8, 1), "")]),
+    ]
+
+
+def _replacement(region: tuple[int, int, int, int], text: str) -> Any:
+    names = ("startLine", "startColumn", "endLine", "endColumn")
+    return {"deletedRegion": dict(zip(names, region, strict=True)), "insertedContent": {"text": text}}

@@ -1,18 +1,13 @@
 """What one rule says about manifests, as lines: severity, message, field."""
 
-from importlib import import_module
-
 import yaml
 
 from trainyard.fieldpath import format_path
 from trainyard.objects import Spot
-from trainyard.rules import problems
+from trainyard.rules import all_rules, problems
 from trainyard.rules.examples import good_job, merge, unit_of
-from trainyard.rules.registry import registered
 from trainyard.unit import Unit
 from trainyard.workload import workloads
-
-FAMILIES = {"NCL": "nccl", "BAT": "batch", "GIT": "gitops", "SEC": "secrets", "GNG": "gang"}
 
 
 def judge(rule_id: str, text: str) -> list[str]:
@@ -33,8 +28,7 @@ def judge_variable(rule_id: str, name: str, value: str) -> list[str]:
 
 
 def _lines(rule_id: str, unit: Unit) -> list[str]:
-    import_module(f"trainyard.rules.{FAMILIES[rule_id[:3]]}")
-    rule = registered()[rule_id]
+    rule = all_rules()[rule_id]
     found = problems(rule, unit, tuple(workloads(unit)))
     return [f"{rule.severity.label}: {problem.message} @ {_field(problem.spot)}" for problem in found]
 

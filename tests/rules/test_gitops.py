@@ -54,8 +54,10 @@ def test_a_generated_name() -> None:
     ("text", "rules"),
     [
         (manifest("batch/v1", "Job", "suspend: true"), ["GIT003"]),
+        (manifest("batch/v1", "Job", "suspend: true", ", labels: {kueue.x-k8s.io/queue-name: q}"), []),
         (
-            manifest("batch/v1", "Job", "suspend: true", ", labels: {kueue.x-k8s.io/queue-name: q}"),
+            manifest("batch/v1", "Job", "suspend: true", ", labels: {kueue.x-k8s.io/queue-name: q}")
+            + "---\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: jobs}\n",
             ["GIT007"],
         ),
         (manifest("batch/v1", "Job", "suspend: false"), []),

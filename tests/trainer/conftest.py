@@ -1,12 +1,9 @@
 """Runs of the trainer as real processes, on CPUs over gloo, with the Python that has PyTorch (tools/test --all)."""
 
-import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,13 +15,16 @@ from typing import Any
 
 import pytest
 
-from tests.trainer.ranks import Started
+from tests.trainer.ranks import Launched, Started
 
 HOME = Path(__file__).resolve().parents[2]
 HAS_TORCH = find_spec("torch") is not None
 os.environ |= {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
+WITHOUT_TORCH = ("test_config.py", "test_image.py")
 collect_ignore = (
-    [] if HAS_TORCH else [path.name for path in Path(__file__).parent.glob("test_*.py") if "config" not in path.name]
+    []
+    if HAS_TORCH
+    else [path.name for path in Path(__file__).parent.glob("test_*.py") if path.name not in WITHOUT_TORCH]
 )
 
 MODEL = (
@@ -75,25 +75,13 @@ class Trainer:
 
     def launch(
         self, launcher: Sequence[str], *keys: str, ranks: int = 1, module: str = "trainer", **settings: str
-    ) -> "subprocess.Popen[str]":
+    ) -> Launched:
         """Starts a run under a launcher."""
-        return subprocess.Popen(
-            [*launcher, "-m", module, *self.arguments(keys, ranks)],
-            cwd=HOME,
-            env=environment(**settings),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        return Launched([*launcher, "-m", module, *self.arguments(keys, ranks)], environment(**settings), HOME)
 
     def start(self, *keys: str, ranks: int = 1) -> Started:
-        """Starts ranks on their own, with the variables that an operator gives them."""
-        port = str(free_port())
-        settings = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1"}
-        each = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
-        places = [environment(MASTER_PORT=port, **settings, **own) for own in each]
-        return Started("trainer", self.arguments(keys, ranks), places)
+        """Starts ranks on their own."""
+        return started("trainer", self.arguments(keys, ranks), ranks)
 
     def __call__(self, *keys: str, ranks: int = 1) -> Run:
         """A run from start to end."""
@@ -112,10 +100,18 @@ class Trainer:
         return self.checkpoints / run
 
 
-def ended(ranks: Started) -> Run:
-    """Waits for ranks; the code is the highest."""
-    codes = ranks.wait()
-    return Run(max(codes, key=abs), lines_of(ranks.out), ranks.errors)
+def started(module: str, arguments: Sequence[str], ranks: int) -> Started:
+    """Starts ranks with the variables that an operator gives them."""
+    port = str(free_port())
+    settings = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1"}
+    each = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
+    return Started(module, arguments, [environment(MASTER_PORT=port, **settings, **own) for own in each])
+
+
+def ended(run: Started | Launched) -> Run:
+    """Waits for a run; the code is that of the rank that ended worst."""
+    code = run.wait() if isinstance(run, Launched) else max(run.wait(), key=abs)
+    return Run(code, lines_of(run.out), run.errors)
 
 
 def torchrun(ranks: int, *options: str) -> list[str]:
@@ -140,29 +136,9 @@ def environment(**settings: str) -> dict[str, str]:
     return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HOME), "DS_ACCELERATOR": "cpu", **settings}
 
 
-def finished(process: "subprocess.Popen[str]", timeout: float = 180) -> Run:
-    """Waits for a run; one that hangs is killed with all its ranks."""
-    try:
-        out, errors = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        kill(process)
-        out, errors = process.communicate()
-        raise AssertionError(f"the run hangs\n{out}\n{errors}") from None
-    return Run(process.returncode, lines_of(out), errors)
-
-
 def lines_of(out: str) -> list[dict[str, Any]]:
     """The whole JSON lines; a killed rank may leave half of one."""
     return [json.loads(line) for line in out.splitlines(keepends=True) if line.startswith("{") and line.endswith("}\n")]
-
-
-def kill(process: "subprocess.Popen[str]") -> None:
-    """kill -9 for a process and all that it started; torchrun's ranks are in sessions of their own."""
-    import psutil  # comes with DeepSpeed; where there is no PyTorch nothing is started
-
-    for started in (*psutil.Process(process.pid).children(recursive=True), process):
-        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
-            started.send_signal(signal.SIGKILL)
 
 
 def until(condition: Callable[[], bool], seconds: float = 120) -> None:

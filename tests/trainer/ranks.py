@@ -1,9 +1,11 @@
-"""Ranks as processes that are forked from one in which PyTorch is imported already: starting them takes no time."""
+"""Ranks as processes: forked from one in which PyTorch is imported already, which takes no time, or by a launcher."""
 
 import contextlib
 import multiprocessing
 import os
 import runpy
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +26,45 @@ SERVER.set_forkserver_preload(
         "torch.utils.cpp_extension",
     ]
 )
-TIMEOUT = 180
+TIMEOUT = 240
+
+
+class Launched:
+    """A command that starts ranks in processes of its own."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], home: Path) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.paths = [Path(self.folder.name) / name for name in ("out", "errors")]
+        with self.paths[0].open("w") as out, self.paths[1].open("w") as errors:
+            self.process = subprocess.Popen(
+                command, cwd=home, env=environment, stdout=out, stderr=errors, start_new_session=True
+            )
+
+    @property
+    def out(self) -> str:
+        return self.paths[0].read_text()
+
+    @property
+    def errors(self) -> str:
+        return self.paths[1].read_text()
+
+    def kill(self) -> None:
+        """kill -9 for it and all that it started; torchrun's ranks are in sessions of their own."""
+        import psutil  # comes with DeepSpeed; where there is no PyTorch nothing is started
+
+        children = [] if self.process.poll() is not None else psutil.Process(self.process.pid).children(recursive=True)
+        for started in (*children, self.process):
+            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+                started.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def wait(self) -> int:
+        """The exit code; what hangs is killed with all its ranks."""
+        try:
+            return self.process.wait(TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the run hangs\n{self.out}\n{self.errors}") from None
 
 
 class Started:

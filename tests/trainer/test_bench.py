@@ -1,28 +1,23 @@
 """trainer.bench: right results, nccl-tests' definitions, one JSON object."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.trainer.conftest import HOME, environment, torchrun
+from tests.trainer.conftest import started
 from trainer.bench import FACTORS, sizes_between
 
 pytestmark = pytest.mark.torch
 
 
 def test_collectives_are_right_and_their_bandwidths_follow(tmp_path: Path) -> None:
-    command = [*torchrun(3), "-m", "trainer.bench", "--max-bytes=65536", "--repeat=3", f"--out={tmp_path / 'out.json'}"]
-    done = subprocess.run(
-        command, cwd=HOME, env=environment(), capture_output=True, text=True, timeout=180, check=False
-    )
+    ranks = started("trainer.bench", ["--max-bytes=65536", "--repeat=3", f"--out={tmp_path / 'out.json'}"], 3)
 
-    assert done.returncode == 0, done.stderr
+    assert ranks.wait() == [0, 0, 0], ranks.errors
     found = json.loads((tmp_path / "out.json").read_text())
-    assert json.loads(done.stdout) == found
-    assert (found["world_size"], found["backend"], found["launcher"]) == (3, "gloo", "torchrun")
+    assert json.loads(ranks.out) == found
+    assert (found["world_size"], found["backend"], found["launcher"]) == (3, "gloo", "environment")
     assert {row["collective"] for row in found["collectives"]} == set(FACTORS)
     for row in found["collectives"]:
         assert row["correct"]
@@ -35,11 +30,10 @@ def test_collectives_are_right_and_their_bandwidths_follow(tmp_path: Path) -> No
 
 
 def test_unknown_collective_is_told() -> None:
-    command = [sys.executable, "-m", "trainer.bench", "--collectives=all_reduec"]
-    done = subprocess.run(command, cwd=HOME, env=environment(), capture_output=True, text=True, check=False)
+    ranks = started("trainer.bench", ["--collectives=all_reduec"], 1)
 
-    assert done.returncode == 2
-    assert "no collective all_reduec; there are all_reduce" in done.stderr
+    assert ranks.wait() == [2]
+    assert "no collective all_reduec; there are all_reduce" in ranks.errors
 
 
 def test_sizes_grow_fourfold() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.conftest import WAYS, Run, Trained, Trainer, finished, lines_of, torchrun, until
+from tests.trainer.conftest import WAYS, Run, Trained, Trainer, ended, lines_of, torchrun, until
 from tests.trainer.test_parallel import TOLERANCE
 
 pytestmark = pytest.mark.torch
@@ -157,12 +157,11 @@ def test_sigterm_to_any_rank_saves_and_ends_all_of_them_with_a_code_of_its_own(t
 
 def test_sigterm_under_torchrun_saves_within_the_time_that_it_gives(train: Trainer) -> None:
     """torchrun has an exit code of its own, and says so if it had to kill a rank."""
-    process = train.launch(torchrun(2), *ENDLESS, ranks=2, TORCH_ELASTIC_SHUTDOWN_TIMEOUT="100")
-    assert process.stdout is not None
-    process.stdout.readline()
+    launched = train.launch(torchrun(2), *ENDLESS, ranks=2, TORCH_ELASTIC_SHUTDOWN_TIMEOUT="100")
+    until(lambda: "\n" in launched.out)
 
-    process.send_signal(signal.SIGTERM)
-    run = finished(process)
+    launched.process.send_signal(signal.SIGTERM)
+    run = ended(launched)
 
     assert run.code == 1
     assert "told to stop: saving step" in run.errors

@@ -13,8 +13,20 @@ from set_up.command import Progress, SetUpError, output_of, run, version_in
 from set_up.control_plane import control_plane, definitions
 from set_up.controllers import controllers
 from set_up.part import Part, ensure, is_fresh, locked
+from set_up.workflows import workflows
 
-TARGETS = ("lint", "test", "trainer", "controlplane", "controllers", "judges", "old-kustomize", "uv")
+TARGETS = (
+    "lint",
+    "test",
+    "report",
+    "trainer",
+    "controlplane",
+    "controllers",
+    "workflows",
+    "judges",
+    "old-kustomize",
+    "uv",
+)
 OLDEST_UV = (0, 5, 0)
 UV_SETTINGS = {"UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
 GO_SETTINGS = {
@@ -66,6 +78,8 @@ class SetUp:
                 return self._programs(), self._environment("lint")
             case "test":
                 return self._programs(), self._environment("lint"), self._environment("test")
+            case "report":
+                return self._programs(), self._environment("report")
             case "trainer":
                 return (self._environment("trainer", "trainer-test", source_only=("deepspeed",)),)
             case "controlplane":
@@ -74,6 +88,8 @@ class SetUp:
                 return self._programs(), self._environment("lint"), control, known
             case "controllers":
                 return self._programs(), controllers(self.home, self.progress, self._go, self._build_one, self._run)
+            case "workflows":
+                return self._programs(), workflows(self.home, self.progress, self._go, self._build_one, self._run)
             case "judges":
                 return self._health(), self._promtool()
             case "old-kustomize":

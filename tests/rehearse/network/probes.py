@@ -84,10 +84,19 @@ for line in sys.stdin:
 class Probes:
     """An agent in each pod, which listens on all ports and dials when told to."""
 
-    def __init__(self, network: Network, pods: Iterable[PodSpot], ports: Iterable[tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        pods: Iterable[PodSpot],
+        ports: Iterable[tuple[str, int]],
+        others: Iterable[PodSpot],
+    ) -> None:
+        """`others` are dialled and have no agent."""
         self._network = network
+        argument = json.dumps(list(ports))
         self._pods = {pod.name: pod for pod in pods}
-        self._agents = {name: start(network, pod, _AGENT, json.dumps(list(ports))) for name, pod in self._pods.items()}
+        self._agents = {name: start(network, pod, _AGENT, argument) for name, pod in self._pods.items()}
+        self._pods |= {pod.name: pod for pod in others}
 
     def dial(self, probes: Iterable[Probe]) -> dict[Probe, Waiting | None]:
         """What became of each: None if it was answered, else what the network says of it."""

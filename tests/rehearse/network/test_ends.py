@@ -6,12 +6,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.rehearse.network.support import plan, pod
 from trainyard.errors import Fault
-from trainyard.rehearse.network import leftovers, open_network
+from trainyard.rehearse.network import NetworkPlan, leftovers, open_network
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SLEEPS = """
@@ -23,6 +24,12 @@ with open_network(plan(pod(0)), strict=True) as network:
     holder = network.argv(pod(0))[1].split("/")[2]
     print(holder, inside.pid, network.hosts(pod(0)).parent, flush=True)
     time.sleep(1000)
+"""
+FALLS_BACK = """
+from tests.rehearse.network.support import plan, pod
+from trainyard.rehearse.network import open_network
+with open_network(plan(pod(0))) as network:
+    print(network.strict, network.unchecked[0])
 """
 UNPRIVILEGED = """
 import os
@@ -51,6 +58,16 @@ def test_nothing_is_left_of_one_that_is_killed(number: signal.Signals) -> None:
 
 
 @pytest.mark.root
+def test_a_network_whose_holder_is_killed_says_so() -> None:
+    with open_network(plan(pod(0)), strict=True) as network:
+        os.kill(int(network.argv(pod(0))[1].split("/")[2]), signal.SIGKILL)
+        with pytest.raises(Fault, match="has ended"):
+            network.waiting()
+        folder = network.hosts(pod(0)).parent.parent
+    assert not folder.exists()
+
+
+@pytest.mark.root
 def test_whoever_may_make_user_namespaces_needs_no_root() -> None:
     somebody = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--", sys.executable, "-c", UNPRIVILEGED]
     done = subprocess.run(somebody, text=True, capture_output=True, env=_environment())
@@ -74,12 +91,30 @@ def test_what_a_dead_process_left_is_swept_and_what_a_living_one_has_is_not(
 
 
 def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("trainyard.rehearse.network.program_path", lambda: str(tmp_path))
     with pytest.raises(Fault) as told, open_network(plan(pod(0)), strict=True):
         pass
     assert str(told.value) == (
         "nsenter, ip, tc, nft not on PATH: apt-get install util-linux iproute2 nftables, or rehearse on loopback"
     )
+
+
+@pytest.mark.root
+def test_where_forwarding_cannot_be_switched_on_it_says_so_and_takes_loopback() -> None:
+    frozen = 'mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && exec "$@"'
+    argv = ["unshare", "--mount", "sh", "-c", frozen, "sh", sys.executable, "-c", FALLS_BACK]
+    done = subprocess.run(argv, text=True, capture_output=True, env=_environment())
+    why = "the network is this machine's loopback, since no network namespace can be made here"
+    assert done.stdout.startswith(f"False {why}"), done.stderr
+
+
+@pytest.mark.parametrize(
+    "details",
+    [{"pods": (pod(0, extra_networks=("rail@net1 up\nnetns exec x sh",)),)}, {"pods": (pod(0),), "interface": "a b"}],
+)
+def test_a_name_that_is_no_interfaces_is_refused_before_it_is_part_of_a_command(details: dict[str, Any]) -> None:
+    with pytest.raises(Fault, match="cannot be the name of a network interface"):
+        NetworkPlan(**details)
 
 
 def _environment() -> dict[str, str]:

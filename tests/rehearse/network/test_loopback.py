@@ -1,5 +1,6 @@
 """Where no namespaces may be made, pods share the loopback, and what is not checked is said."""
 
+import socket
 import subprocess
 import sys
 
@@ -28,12 +29,13 @@ def test_names_become_addresses_and_words_stay() -> None:
 def test_pods_meet_at_addresses_of_their_own() -> None:
     with open_network(plan(*RANKS, services=SERVICES), strict=False) as network:
         assert len({network.address(rank) for rank in RANKS}) == 2
-        server = subprocess.Popen(
-            [*network.argv(RANKS[1]), sys.executable, "-c", LISTEN, "29417"], stdout=subprocess.PIPE
-        )
+        with socket.socket() as free:
+            free.bind(("", 0))
+            port = str(free.getsockname()[1])
+        server = subprocess.Popen([*network.argv(RANKS[1]), sys.executable, "-c", LISTEN, port], stdout=subprocess.PIPE)
         assert server.stdout is not None
         server.stdout.readline()
-        dial = [*network.argv(RANKS[0]), sys.executable, "-c", DIAL, network.localise(RANKS[0], "gpt-1.gpt"), "29417"]
+        dial = [*network.argv(RANKS[0]), sys.executable, "-c", DIAL, network.localise(RANKS[0], "gpt-1.gpt"), port]
         answer = subprocess.run(dial, capture_output=True, text=True, check=True).stdout
         server.kill()
         server.wait()

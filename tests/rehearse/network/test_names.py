@@ -75,6 +75,14 @@ def test_virtual_addresses_and_aliases() -> None:
     assert ask(server, "kubernetes.default.svc.cluster.local") == (0, ["10.96.0.1"])
 
 
+def test_names_that_dns_cannot_carry_are_nowhere() -> None:
+    bad = service("x" * 64, publishNotReadyAddresses=True)
+    away = service("away", type="ExternalName", externalName=f"{'y' * 300}.org")
+    server = answers(plan(*RANKS, services=(bad, away)))
+    assert ask(server, f"{'x' * 63}.{SVC}") == (3, [])
+    assert ask(server, f"away.{SVC}") == (3, [])
+
+
 def test_a_chain_of_aliases_that_bites_its_tail_ends() -> None:
     loop = service("loop", type="ExternalName", externalName=f"loop.{SVC}")
     code, found = ask(answers(plan(*RANKS, services=(loop,))), f"loop.{SVC}")
@@ -159,6 +167,11 @@ def test_services_of_the_namespace_are_variables() -> None:
         "WEB_UI_SERVICE_PORT_ADMIN_2": "81",
     }
     assert not any(name.startswith("GPT") for name in found)
+    assert set(link_variables(pod(0, service_links=False), services_of(given), allocate(given))) == {
+        "KUBERNETES_SERVICE_HOST",
+        "KUBERNETES_SERVICE_PORT",
+        "KUBERNETES_SERVICE_PORT_HTTPS",
+    }
 
 
 @pytest.mark.parametrize(

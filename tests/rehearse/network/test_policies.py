@@ -13,9 +13,10 @@ from tests.rehearse.network.probes import Probe, Probes
 from tests.rehearse.network.support import plan
 from trainyard.objects import Object
 from trainyard.rehearse.network import Network, PodSpot, open_network
+from trainyard.rehearse.network.addresses import DNS_POD
 from trainyard.rehearse.network.strict import StrictNetwork
 from trainyard.workload.model import Container, PodSet, Setting, Workload
-from trainyard.workload.network import reaches
+from trainyard.workload.network import reaches, reaches_dns
 
 pytestmark = pytest.mark.root
 
@@ -35,7 +36,11 @@ PODS = (
     replace(_pod("h0", "research", 9400, {"job": "a"}, host_network=True), node="node-of-a0"),
 )
 PORTS = (("TCP", 7000), ("TCP", 7001), ("TCP", 9400), ("TCP", 9401), ("UDP", 7001))
-PROBES: tuple[Probe, ...] = tuple((a.name, b.name, *port) for a in PODS for b in PODS if a is not b for port in PORTS)
+DNS_PORTS = (("UDP", 53), ("TCP", 53))
+PROBES: tuple[Probe, ...] = (
+    *((a.name, b.name, *port) for a in PODS for b in PODS if a is not b for port in PORTS),
+    *((a.name, DNS_POD.name, *port) for a in PODS for port in DNS_PORTS),
+)
 
 _labels = st.fixed_dictionaries({}, optional={"job": st.sampled_from("abc"), "index": st.sampled_from("01")})
 _expressions = st.one_of(
@@ -74,12 +79,14 @@ _peers = st.one_of(
     st.fixed_dictionaries({"namespaceSelector": _of_namespaces}),
     st.fixed_dictionaries({"podSelector": _selectors, "namespaceSelector": _of_namespaces}),
     st.fixed_dictionaries({"ipBlock": _blocks}),
+    st.just({"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}),
 )
 _ports = st.one_of(
     st.fixed_dictionaries({"port": st.sampled_from([7000, 7001, 9400, "metrics", "absent"])}),
     st.fixed_dictionaries({"port": st.just(7000), "endPort": st.sampled_from([7001, 9400])}),
     st.fixed_dictionaries({"protocol": st.just("UDP")}, optional={"port": st.sampled_from([7001, "gossip"])}),
-    st.just({"protocol": "TCP"}),
+    st.sampled_from([{"protocol": "TCP"}, {"protocol": "SCTP", "port": 7000}]),
+    st.sampled_from([{"protocol": "UDP", "port": 53}, {"protocol": "UDP", "port": "dns"}, {"port": 53}]),
 )
 
 
@@ -123,7 +130,7 @@ def network() -> Iterator[Network]:
 
 @pytest.fixture(scope="module")
 def probes(network: Network) -> Probes:
-    return Probes(network, PODS, PORTS)
+    return Probes(network, PODS, PORTS, (DNS_POD,))
 
 
 @settings(
@@ -131,7 +138,7 @@ def probes(network: Network) -> Probes:
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.too_slow],
 )
 @example(policies=[_policy(ingress=[{"from": [{"ipBlock": _EXCEPT}]}])])
 @example(policies=[_policy(policyTypes=["Egress"], egress=[{"to": [{"ipBlock": _EXCEPT}], "ports": [{"port": 7000}]}])])
@@ -145,7 +152,7 @@ def test_the_kernel_lets_through_what_the_policies_say(
     network.enforce(tuple(policies))
     found = probes.dial(PROBES)
     for probe, dropped in found.items():
-        source, target = (next(pod for pod in PODS if pod.name == name) for name in probe[:2])
+        source, target = (next(pod for pod in (*PODS, DNS_POD) if pod.name == name) for name in probe[:2])
         protocol, port = probe[2:]
         said = _verdict(policies, network, source, target, protocol, port)
         seen = "passes" if dropped is None else "egress" if "no egress rule" in dropped.why else "ingress"
@@ -231,7 +238,9 @@ def _predicted(
     policies: list[dict[str, Any]], source: PodSpot, target: PodSpot, protocol: str, port: int
 ) -> bool | None:
     """What the linter says of two pods of a job; it knows jobs of one namespace, on nodes that it does not know."""
-    if source.namespace != target.namespace or source.host_network or target.host_network:
+    if source.namespace != target.namespace and target is not DNS_POD:
+        return None
+    if source.host_network or target.host_network:
         return None
     data = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": k, "labels": v}} for k, v in NAMESPACES.items()
@@ -239,6 +248,9 @@ def _predicted(
     data += [{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", **policy} for policy in policies]
     objects = tuple(Object.of(each, index) for index, each in enumerate(data))
     job = Object.of({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": source.namespace}}, len(data))
+    if target is DNS_POD:
+        alone = _pod_set(job, source)
+        return reaches_dns(Workload(job, (alone,), objects), alone, protocol).allowed
     ends = _pod_set(job, source), _pod_set(job, target)
     workload = Workload(job, ends, objects)
     return reaches(workload, *ends, range(port, port + 1), protocol).allowed

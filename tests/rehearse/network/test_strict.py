@@ -165,6 +165,7 @@ def test_two_pods_are_cut_off_and_joined_again(network: Network) -> None:
     while not any("29401" in line and "cut these two off" in line for line in told(network, RANKS[0])):
         assert talk.poll() is None
     network.join(*RANKS)
+    network.join(*RANKS)
     assert talk.stdout.readline() == "x\n"
     assert not any("cut" in line for line in told(network, RANKS[0]))
     talk.kill()

@@ -5,6 +5,7 @@ go 1.26.3
 
 require (
 	github.com/argoproj/argo-cd/v3 v3.5.7
+	github.com/argoproj/argo-workflows/v3 v3.7.4
 	github.com/external-secrets/external-secrets v0.19.2
 	github.com/fluxcd/kustomize-controller v1.9.5
 	github.com/fluxcd/source-controller v1.9.5

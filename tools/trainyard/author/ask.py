@@ -40,7 +40,7 @@ class Asker:
             if default:
                 return check(default)
             raise UsageError(f"{flag} is missing, and standard input is no terminal to ask")
-        if choices:
+        if len(choices) > 1:
             self.tell(f"{question}: {', '.join(choices)}")
         while True:
             said = self.read(f"{question}{f' [{default}]' if default else ''}: ").strip() or default

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from trainyard.errors import Fault
 from trainyard.matrix import WAYS
 from trainyard.nodes import Node
 from trainyard.plan.repository import facts_of
@@ -83,6 +84,8 @@ def _presets() -> dict[str, int]:
     sys.path.append(str(HOME))
     try:
         from trainer.presets import PRESETS, Decoder
+    except ModuleNotFoundError as error:
+        raise Fault(f"the presets of the trainer cannot be read: {error}") from None
     finally:
         sys.path.remove(str(HOME))
     return {

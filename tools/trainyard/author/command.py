@@ -241,7 +241,9 @@ def _answers(options: argparse.Namespace, choices: Choices, asker: Asker) -> Ans
         default=claims[0],
     )
     used = choices.dataset_paths(team)
-    path = asker.answer("--data", options.data, "folder of the dataset", check_path, choices=used)
+    if options.data is None and asker.terminal and used:
+        asker.tell(f"other jobs of {team} read {', '.join(used)}")
+    path = asker.answer("--data", options.data, "folder of the dataset", check_path)
     queue = check_choice(options.queue, choices.queues(), "queue") if options.queue else ""
     return Answers(name, cluster, team, launcher, model, nodes, claim, path, queue)
 
@@ -257,6 +259,7 @@ def _all_or_terminal(options: argparse.Namespace, asker: Asker) -> None:
 def _wishes(asker: Asker, wishes: Wishes, proposal: "Proposal") -> Wishes:
     """The proposed numbers, for the author to take or to change."""
     from trainyard.author.propose import check_batch
+    from trainyard.plan.text import duration
 
     def read(text: str, number: Callable[[str], float]) -> float:
         try:
@@ -278,6 +281,8 @@ def _wishes(asker: Asker, wishes: Wishes, proposal: "Proposal") -> Wishes:
         wishes = replace(wishes, learning_rate=None if rate == proposal.learning_rate else rate)
     if wishes.steps is None and wishes.tokens is None:
         default = str(proposal.steps)
+        hours = duration(proposal.steps * proposal.step_seconds)
+        asker.tell(f"a step is forecast to take {duration(proposal.step_seconds)}, so {default} of them {hours}")
         steps = asker.answer("--steps", None, "steps", lambda text: int(read(text, _count)), default=default)
         wishes = replace(wishes, steps=None if steps == proposal.steps else steps)
     return wishes

@@ -50,6 +50,8 @@ class Proposal:
     learning_rate: float
     warmup_steps: int
     steps: int
+    step_seconds: float
+    """Forecast."""
     parallelism: str
     deepspeed: str
     checkpointing: str
@@ -90,6 +92,7 @@ def propose(choices: Choices, answers: Answers, wishes: Wishes) -> Proposal:
         learning_rate=wishes.learning_rate or float(f"{rate:.2g}"),
         warmup_steps=min(recipe.warmup_steps, steps // 10),
         steps=steps,
+        step_seconds=found.speed.step.total,
         parallelism=strategy[0],
         deepspeed=strategy[1],
         checkpointing=checkpointing,

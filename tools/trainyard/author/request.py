@@ -1,10 +1,6 @@
 """A job that a program asks for: from JSON to its folder on a git branch, with the working tree untouched."""
 
-import io
 import json
-import os
-import subprocess
-import tarfile
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +11,8 @@ from trainyard.author.answers import Answers, Refused, check_choice, check_name,
 from trainyard.author.choices import Choices
 from trainyard.author.files import kustomization
 from trainyard.author.trial import MADE_OF, judge
-from trainyard.errors import Fault, UsageError
+from trainyard.errors import UsageError
+from trainyard.gitfiles import extract, git, tried
 from trainyard.listed import all_jobs, clusters_with_flux, list_file, listing
 from trainyard.sources import Sources
 
@@ -81,12 +78,12 @@ def serve(root: Path, text: str) -> Made:
         raise UsageError(f"the request is no JSON: {error}") from None
     if not isinstance(request, dict):
         raise UsageError("the request is no JSON object")
-    base = _git(
+    base = git(
         root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{_text(request, 'base', 'HEAD')}^{{commit}}"
     )
     with tempfile.TemporaryDirectory(prefix="new-job-") as temporary:
         copy = Path(temporary).resolve()
-        _extract(root, base, copy)
+        extract(root, base, (*MADE_OF, "jobs"), copy)
         answers, gpus = _checked(request, root, copy)
         files = files_of(request, answers, gpus)
         branch = _text(request, "branch", answers.name)
@@ -161,59 +158,21 @@ def _text(request: Mapping[str, Any], key: str, default: str | None = None) -> s
 
 
 def _check_branch(root: Path, branch: str) -> None:
-    if _ok(root, "check-ref-format", "--branch", branch) is None:
+    if tried(root, "check-ref-format", "--branch", branch) is None:
         raise Refused(f"{branch!a} is no name for a branch")
-    if _ok(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is not None:
+    if tried(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is not None:
         raise Refused(f"there is a branch {branch} already: delete it, or take another name")
-
-
-def _extract(root: Path, commit: str, to: Path) -> None:
-    parts = [part for part in (*MADE_OF, "jobs") if _ok(root, "cat-file", "-e", f"{commit}:{part}") is not None]
-    archive = _run(root, "archive", "--format=tar", commit, "--", *parts)
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        packed.extractall(to, filter="data")
 
 
 def _commit(root: Path, base: str, branch: str, files: Mapping[str, str], message: str) -> str:
     """A commit on `base` with `files`, and a branch for it; neither index nor working tree is touched."""
     with tempfile.TemporaryDirectory(prefix="new-job-") as temporary:
         index = {"GIT_INDEX_FILE": str(Path(temporary) / "index")}
-        _git(root, "read-tree", base, environment=index)
+        git(root, "read-tree", base, environment=index)
         for path, content in files.items():
-            blob = _git(root, "hash-object", "-w", "--stdin", stdin=content.encode())
-            _git(root, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", environment=index)
-        tree = _git(root, "write-tree", environment=index)
-    commit = _git(root, "commit-tree", tree, "-p", base, "-m", message)
-    _git(root, "branch", "--no-track", branch, commit)
+            blob = git(root, "hash-object", "-w", "--stdin", stdin=content.encode())
+            git(root, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", environment=index)
+        tree = git(root, "write-tree", environment=index)
+    commit = git(root, "commit-tree", tree, "-p", base, "-m", message)
+    git(root, "branch", "--no-track", branch, commit)
     return commit
-
-
-def _git(root: Path, *arguments: str, environment: Mapping[str, str] | None = None, stdin: bytes = b"") -> str:
-    return _run(root, *arguments, environment=environment, stdin=stdin).decode().strip()
-
-
-def _ok(root: Path, *arguments: str) -> str | None:
-    try:
-        return _git(root, *arguments)
-    except UsageError:
-        return None
-
-
-def _run(root: Path, *arguments: str, environment: Mapping[str, str] | None = None, stdin: bytes = b"") -> bytes:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments],
-            input=stdin,
-            capture_output=True,
-            check=False,
-            timeout=120,
-            env={**os.environ, **(environment or {})},
-        )
-    except FileNotFoundError:
-        raise Fault("git is not on PATH") from None
-    except subprocess.TimeoutExpired:
-        raise Fault(f"git {arguments[0]} did not answer within 120 s") from None
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UsageError(f"git {arguments[0]}: {lines[0].removeprefix('fatal: ')}")
-    return done.stdout

@@ -100,22 +100,36 @@ class Client:
         kind: str = "application/json",
     ) -> Answer:
         """One request. Refused where the server says no, Fault where it cannot be reached."""
+        code, text, headers = self._asked(method, path, body, query, kind)
+        answer = _document(text, code)
+        if code >= http.client.BAD_REQUEST:
+            raise Refused(code, answer)
+        return Answer(answer, tuple(map(_warning, headers.get_all("Warning") or ())))
+
+    def _asked(
+        self, method: str, path: str, body: Any, query: Mapping[str, str] | None, kind: str
+    ) -> tuple[int, bytes, http.client.HTTPMessage]:
+        """Code, body and headers of an answer; a connection that went away is made once more."""
         base = urllib.parse.urlsplit(self.server).path.rstrip("/")
         target = base + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
         payload = None if body is None else json.dumps(body).encode()
-        for attempt in (1, 2):
+        again = True
+        while True:
             try:
                 response = self._send(method, target, payload, kind)
-                text = response.read()
-                break
+                return response.status, response.read(), response.headers
             except (OSError, http.client.HTTPException) as error:
                 self.close()
-                if attempt == 2 or isinstance(error, ssl.SSLError):
+                if not again or isinstance(error, ssl.SSLError):
                     raise Fault(f"{self.server} cannot be reached: {error}") from None
-        answer = _document(text, response.status)
-        if response.status >= http.client.BAD_REQUEST:
-            raise Refused(response.status, answer)
-        return Answer(answer, tuple(map(_warning, response.headers.get_all("Warning") or ())))
+                again = False
+
+    def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
+        """What is no JSON, as a pod's log. Refused where the server says no, Fault where it cannot be reached."""
+        code, body, _ = self._asked("GET", path, None, query, "application/json")
+        if code >= http.client.BAD_REQUEST:
+            raise Refused(code, _document(body, code))
+        return body.decode(errors="replace")
 
     def close(self) -> None:
         """Let go of the connection; the next request makes another."""

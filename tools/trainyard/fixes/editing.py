@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.fixes import writing
 from trainyard.fixes.canvas import Canvas
-from trainyard.fixes.layout import Piece
+from trainyard.fixes.layout import Piece, parts
 from trainyard.fixes.refusal import Refusal
 
 
@@ -37,6 +37,7 @@ def replaced(canvas: Canvas, piece: Piece, value: Any) -> Stretch:
         return Stretch(piece.start, piece.end, writing.scalar(value, piece.style, in_flow=in_flow))
     if not isinstance(value, dict if piece.kind == "map" else list):
         raise Refusal("it holds a map or a list where a single value belongs: edit it by hand")
+    _keep_anchors(piece)
     _keep_comments(canvas, piece.start, piece.end)
     if piece.flow or not value:
         return Stretch(piece.start, piece.end, writing.flow(value, _quotes(canvas, piece)))
@@ -99,6 +100,7 @@ def removed(canvas: Canvas, piece: Piece) -> Stretch:
     holder = piece.parent
     if holder is None:
         raise Refusal("it is a whole document: edit it by hand")
+    _keep_anchors(piece)
     firsts = [key.start for key, _ in holder.entries] or [item.start for item in holder.items]
     ends = [value.end for _, value in holder.entries] or [item.end for item in holder.items]
     own = (piece.key or piece).start
@@ -196,6 +198,12 @@ def _dash(canvas: Canvas, start: int) -> int:
     if dash < 0 or text[dash + 1 : start].strip() or "\n" in text[dash:start]:
         raise Refusal("its dash stands elsewhere: edit it by hand")
     return dash
+
+
+def _keep_anchors(piece: Piece) -> None:
+    """Refusal where an alias elsewhere may need what would go."""
+    if any(part.shared or part.marked for part in parts(piece)):
+        raise Refusal("an anchor or a tag stands in what would go: edit it by hand")
 
 
 def _keep_comments(canvas: Canvas, start: int, end: int) -> None:

@@ -163,14 +163,15 @@ class Layout:
 def _share(piece: Piece | None) -> None:
     if piece is None:
         return
-    for part in _below(piece):
+    for part in parts(piece):
         part.shared = True
 
 
-def _below(piece: Piece) -> Iterator[Piece]:
+def parts(piece: Piece) -> Iterator[Piece]:
+    """A piece and everything in it."""
     yield piece
     for key, value in piece.entries:
         yield key
-        yield from _below(value)
+        yield from parts(value)
     for item in piece.items:
-        yield from _below(item)
+        yield from parts(item)

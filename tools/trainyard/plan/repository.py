@@ -1,12 +1,15 @@
 """A job of this repository, and the team's quota, from the folders that kustomize reads."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from trainyard.cluster import Platforms
 from trainyard.discover import TargetKind, discover
 from trainyard.errors import Fault, InputError, UsageError
 from trainyard.nodes import Node
+from trainyard.origin import Origin
 from trainyard.plan.job import Job, Unplannable, environment_of, job_of, run_of
 from trainyard.plan.run import Run
 from trainyard.quantity import quantity
@@ -40,7 +43,10 @@ def load(root: Path, path: str, cwd: Path, cluster: str | None) -> tuple[Job, Ru
     rendering = next(render(root, [targets[0].name], workers=1))
     if rendering.error.startswith("stopped the renderer"):
         raise Fault(f"{targets[0].name} {rendering.error}")
+    origin: Origin
     unit, origin = prepared.unit(rendering)
+    with suppress(InputError):  # a TrainJob has its variables from the cluster's runtime
+        unit, origin = Platforms(root, sources).under(unit, origin)
     facts = {kind: unit.fact(kind) for kind in ("TrainingJob", "Cluster", "Fabric")}
     if cluster is not None:
         other = facts_of(sources, cluster)

@@ -84,7 +84,7 @@ class Observed:
                     self.resumed_from.append(int(content["resumed_from"]))
 
     def blame(self, pods: Sequence[str]) -> tuple[str, str] | None:
-        """The pod, of those that failed, that first named an error, and its words; None where none has said anything."""
+        """Of pods that failed the one that first named an error, and its words; None where none said anything."""
         for told in (self.errors, self.hints):
             for pod, text in told:
                 if pod in pods:

@@ -11,8 +11,9 @@ from trainyard.rehearse.controllers import controller
 from trainyard.rehearse.engine import Engine, Outcome
 from trainyard.rehearse.hang import Stack, stacks
 from trainyard.rehearse.load import Loaded
-from trainyard.rehearse.members import Member, members
-from trainyard.rehearse.network import Network, NetworkPlan, PodSpot, Waiting, open_network
+from trainyard.rehearse.members import members
+from trainyard.rehearse.netplan import network_plan
+from trainyard.rehearse.network import Network, PodSpot, Waiting, open_network
 from trainyard.rehearse.observe import Observed
 from trainyard.rehearse.podplan import Known, MadeUp, PodPlan, pod_plan
 from trainyard.rehearse.pods import Place
@@ -21,9 +22,7 @@ from trainyard.rehearse.storage import Checkpoints, checkpoints, put_dataset
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.rehearse.volumes import Volumes
 from trainyard.workload.model import Workload
-from trainyard.workload.plain import entries, mapping, strings, text
 
-NETWORKS = "k8s.v1.cni.cncf.io/networks"
 MOST_PODS = 64
 
 
@@ -86,18 +85,9 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
     workload = loaded.workload
     substitutes.learn(workload)
     everyone = members(workload)
-    spots = {each.name: _spot(workload, each) for each in everyone.pods}
+    plan = network_plan(workload, everyone)
+    spots = {each.name: each for each in plan.pods}
     namespace = workload.object.namespace
-    plan = NetworkPlan(
-        pods=tuple(spots.values()),
-        services=(*(each.data for each in workload.of_kind("Service")), *everyone.services),
-        policies=tuple(each.data for each in workload.of_kind("NetworkPolicy")),
-        namespaces={
-            each.name: strings(mapping(each.data.get("metadata")).get("labels"))
-            for each in workload.of_cluster("Namespace")
-        }
-        | ({} if namespace in {each.name for each in workload.of_cluster("Namespace")} else {namespace: {}}),
-    )
     made_up: list[MadeUp] = []
     (state / "notes").mkdir(mode=0o777)
     with open_network(plan, strict=wishes.strict) as network:
@@ -190,31 +180,6 @@ def _run(
 
 def _known(network: Network, spot: PodSpot) -> Known:
     return Known(network.address(spot), network.environment(spot), lambda text: network.localise(spot, text))
-
-
-def _spot(workload: Workload, member: Member) -> PodSpot:
-    spec = member.pod_set.spec
-    ports = {
-        (text(port.get("protocol")) or "TCP", text(port.get("name"))): port["containerPort"]
-        for container in (*member.pod_set.containers, *member.pod_set.init_containers)
-        for _, port in entries(container.data.get("ports"))
-        if port.get("name") and isinstance(port.get("containerPort"), int)
-    }
-    named = member.annotations.get(NETWORKS, "")
-    return PodSpot(
-        namespace=workload.object.namespace,
-        name=member.name,
-        labels=member.labels,
-        node=f"node-of-{member.name}",
-        hostname=member.hostname if member.subdomain else "",
-        subdomain=member.subdomain,
-        host_network=member.pod_set.host_network,
-        ports=ports,
-        extra_networks=tuple(each.strip() for each in named.split(",") if each.strip()) if "{" not in named else (),
-        dns_policy=text(spec.get("dnsPolicy")) or "ClusterFirst",
-        dns_config=mapping(spec.get("dnsConfig")),
-        host_aliases=tuple(each for _, each in entries(spec.get("hostAliases"))),
-    )
 
 
 def _settings(workload: Workload) -> dict[str, str]:

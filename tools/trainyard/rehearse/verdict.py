@@ -8,9 +8,11 @@ from trainyard.pipeline import finding_of, found_by_rules
 from trainyard.rehearse import rules
 from trainyard.rehearse.network import Waiting
 from trainyard.rehearse.rehearsal import Run, Seen
+from trainyard.rehearse.volumes import SHARED_MEMORY
 from trainyard.rules import all_rules
 from trainyard.rules.registry import Problem, Rule
 from trainyard.workload.model import Container
+from trainyard.workload.plain import mapping
 
 TOLERANCE = 1e-3
 """Relative difference of two losses at one step that is still rounding."""
@@ -63,7 +65,8 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
     if run.chaos.done:
         yield rules.BROKEN, Problem(_broken(run), _main_spot(seen), help=_standing(run))
     elif outcome.ending in ("hangs", "timeout"):
-        yield rules.HANGS, Problem(_hang(seen, run), _main_spot(seen), help=_standing(run))
+        message, spot = _hang(seen, run)
+        yield rules.HANGS, Problem(message, spot, help=_standing(run))
     else:
         yield rules.FAILS, _failure(seen, run)
 
@@ -130,9 +133,21 @@ def _shared_memory(seen: Seen, run: Run) -> Told | None:
     said = [(pod, "") for pod, text in run.observed.errors if any(word in text for word in _FULL)]
     said += [(pod, "") for pod, text in run.observed.seen if any(word in text for word in _FULL)]
     for pod, _ in [*codes, *said]:
-        message = f"{pod} filled its /dev/shm"
-        return rules.SHARED_MEMORY, Problem(message, _pod_spot(seen, pod, "volumes"), help="mount a larger one there")
+        size, spot = _shared_memory_of(seen, pod)
+        message = f"{pod} filled its /dev/shm of {size}"
+        return rules.SHARED_MEMORY, Problem(message, spot, help="mount a larger emptyDir of medium Memory there")
     return None
+
+
+def _shared_memory_of(seen: Seen, pod: str) -> tuple[str, Spot]:
+    """Size of a pod's /dev/shm as written, and the field that says so."""
+    plan = next(plan for plan in seen.plans if plan.name == pod)
+    volumes = plan.member.pod_set.template.below("spec", "volumes")
+    for mount in plan.containers[0].mounts:
+        if mount.path == SHARED_MEMORY:
+            size = mapping(mapping(plan.volumes.get(mount.volume)).get("emptyDir")).get("sizeLimit")
+            return str(size or "no limit"), volumes.below(list(plan.volumes).index(mount.volume))
+    return "64Mi, since nothing is mounted there", plan.containers[0].source.spot
 
 
 def _failure(seen: Seen, run: Run) -> Problem:
@@ -149,12 +164,20 @@ def _failure(seen: Seen, run: Run) -> Problem:
     return Problem(f"{name} of {ended.pod} ended with {code}{words}", spot, help=run.outcome.reason)
 
 
-def _hang(seen: Seen, run: Run) -> str:
+def _hang(seen: Seen, run: Run) -> tuple[str, Spot]:
     expected = seen.loaded.ranks
     joined = f"{run.ranks} of {expected} ranks joined" if expected else f"{run.ranks} ranks joined"
     last = max(run.observed.losses, default=None)
     where = f"after step {last}" if last is not None else "before the first step"
-    return f"the job stands still {where}, {joined}: {run.outcome.reason}"
+    message = f"the job stands still {where}, {joined}: {run.outcome.reason}"
+    for pod_set in seen.loaded.workload.pod_sets:
+        main = pod_set.main()
+        nodes = main.launch.option("nnodes") if main is not None and main.launch is not None else None
+        least = str(nodes.value).partition(":")[0] if nodes is not None else ""
+        pods = pod_set.count.value or 0
+        if nodes is not None and least.isdigit() and int(least) > pods:
+            return f"{message}; torchrun waits for nnodes {least}, but {pods} pods run it", nodes.spot
+    return message, _main_spot(seen)
 
 
 def _broken(run: Run) -> str:
@@ -223,7 +246,7 @@ def _naming(seen: Seen, waiting: Waiting) -> Spot:
 def _dialling(seen: Seen, waiting: Waiting) -> Spot:
     """The policy that is named as the cause, else the variable or word that holds the port."""
     for policy in seen.loaded.workload.of_kind("NetworkPolicy"):
-        if policy.name in waiting.why.replace(",", " ").split():
+        if policy.name in waiting.policies:
             return policy.at("spec")
     port = str(waiting.port)
     for plan in sorted(seen.plans, key=lambda plan: plan.name != waiting.pod[1]):

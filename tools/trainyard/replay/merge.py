@@ -143,8 +143,11 @@ def _merge_list(
                 first.append(without_directive(item, shape) if type(item.value) is dict else item)
             continue
         place = (*path, old.value.index(matches[0]))
+        named = {key: child for key in keys if (child := matches[0].child(key)) is not None}
         merged = merge(matches[0], item, shape, lost, place)
         if merged is not None:
+            if type(merged.value) is dict:
+                merged.value.update(named)  # a patch finds its item by these, and sets none of them
             first.append(merged)
     dropped = {id(item) for item in gone}
     kept = {id(item) for item in first}

@@ -6,6 +6,7 @@ from importlib import import_module
 from trainyard.objects import Object
 from trainyard.rules.registry import Problem, Rule, registered
 from trainyard.unit import Unit
+from trainyard.workload import bystanders
 from trainyard.workload.model import Workload
 
 FAMILIES = (
@@ -36,6 +37,7 @@ FAMILIES = (
     "operators",
     "placement",
     "podsecurity",
+    "presets",
     "probes",
     "queues",
     "ray",
@@ -85,7 +87,7 @@ def all_rules() -> dict[str, Rule]:
 def problems(rule: Rule, unit: Unit, workloads: tuple[Workload, ...]) -> Iterator[Problem]:
     """What one rule finds in a unit, whose training jobs are `workloads`."""
     if rule.needs is Workload:
-        for workload in workloads:
+        for workload in (*workloads, *bystanders(unit)) if rule.every_pod else workloads:
             yield from rule.check(workload)
     elif rule.needs is Object:
         for obj in unit.objects:

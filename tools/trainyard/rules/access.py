@@ -1,6 +1,5 @@
 """Containers that ask the API server, and the rights of their pod: ACC001."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,11 +7,11 @@ from trainyard.finding import Severity
 from trainyard.objects import Object
 from trainyard.rules.parts import items, word, words
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.waits import WAITS_FOR
 from trainyard.workload.command import basename
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import text
 
-_WAITS_FOR = re.compile(r"(?:.*/)?k8s-wait-for(?:[:@].*)?\Z")
 _VERBS = {
     "apply": "patch",
     "create": "create",
@@ -126,7 +125,7 @@ def api_without_rights(workload: Workload) -> Iterator[Problem]:
 def _need(container: Container) -> _Need | None:
     """What a container asks for; None where it asks for nothing, or for what is not clear."""
     told = [each.text for each in container.words if each.known]
-    if _WAITS_FOR.match(container.image):
+    if WAITS_FOR.match(container.image):
         written = [
             text(each) for _, each in (*words(container.spot.below("command")), *words(container.spot.below("args")))
         ]

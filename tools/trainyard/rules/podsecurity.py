@@ -25,13 +25,17 @@ _SAFE_SYSCTL = re.compile(
     r"ping_group_range|tcp_fin_timeout|tcp_keepalive_intvl|tcp_keepalive_probes|tcp_keepalive_time|tcp_rmem|"
     r"tcp_syncookies|tcp_wmem))\Z"
 )
-_NAMES_ITS_USER = re.compile(r"non-?root|distroless|chainguard|bitnami|rootless", re.IGNORECASE)
+_NUMBERED_USER = re.compile(
+    r"non-?root|distroless|chainguard|bitnami|rootless|(^|/)(rayproject|jupyter|kubeflownotebookswg|prom)/",
+    re.IGNORECASE,
+)
+"""Images whose USER is a number that is not 0, as their names or their projects tell."""
 
 Refusal = tuple[str, Spot]
 """What a level forbids or demands, and the field that is wrong."""
 
 
-@rule("PSA001", "pod-security-refuses", Severity.ERROR, needs=Workload)
+@rule("PSA001", "pod-security-refuses", Severity.ERROR, needs=Workload, every_pod=True)
 @once
 def pod_security_refuses(workload: Workload) -> Iterator[Problem]:
     """The namespace of a job enforces a Pod Security level that its pods do not meet.
@@ -110,7 +114,7 @@ def non_root_without_user(workload: Workload) -> Iterator[Problem]:
             non_root, user = _effective(pod_set, container, "runAsNonRoot"), _effective(pod_set, container, "runAsUser")
             if non_root is None or non_root[0] is not True or user is not None:
                 continue
-            if not _NAMES_ITS_USER.search(container.image):
+            if not _NUMBERED_USER.search(container.image):
                 yield Problem(
                     f"container {container.name} must not run as root, but no runAsUser says who it runs as",
                     non_root[1].saying("refused where the image starts as root or names its user by a word"),

@@ -8,6 +8,7 @@ from trainyard.objects import Object, Spot
 from trainyard.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.waits import WAITS_FOR
 from trainyard.workload.command import basename
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence, text
@@ -74,7 +75,7 @@ def account_may_do_too_much(workload: Workload) -> Iterator[Problem]:
 def token_switched_off(workload: Workload) -> Iterator[Problem]:
     """A container calls the Kubernetes API, but its pod carries no token.
 
-    kubectl and Ray's autoscaler sign in with the token of the pod's ServiceAccount. With
+    kubectl, k8s-wait-for and Ray's autoscaler sign in with the token of the pod's ServiceAccount. With
     `automountServiceAccountToken: false` there is none: kubectl looks for a server on localhost, and the autoscaler
     starts no worker.
 
@@ -205,6 +206,8 @@ def _containers(pod_set: PodSet) -> tuple[Container, ...]:
 
 
 def _calls(container: Container) -> Spot | None:
+    if WAITS_FOR.match(container.image):
+        return container.spot.below("image")
     return next((word.spot for word in container.words if basename(word) == "kubectl"), None)
 
 

@@ -62,6 +62,8 @@ class Rule:
     check: Check
     page: str
     fix: Kind = "none"
+    every_pod: bool = False
+    """True for a rule of pods that is asked about those of Deployments and their like too, which do not train."""
     declared: bool = False
     """True where another stage of the pipeline raises the findings, and `check` finds nothing."""
 
@@ -70,7 +72,9 @@ F = TypeVar("F", bound=Check)
 _RULES: dict[str, Rule] = {}
 
 
-def rule(id: str, name: str, severity: Severity, *, needs: Needs, fix: Kind = "none") -> Callable[[F], F]:
+def rule(
+    id: str, name: str, severity: Severity, *, needs: Needs, fix: Kind = "none", every_pod: bool = False
+) -> Callable[[F], F]:
     """Register a check. The id is a family of three letters and three digits; ids are never used again."""
 
     def register(check: F) -> F:
@@ -78,7 +82,7 @@ def rule(id: str, name: str, severity: Severity, *, needs: Needs, fix: Kind = "n
             raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
         if not check.__doc__:
             raise ValueError(f"rule {id} has no page")
-        _RULES[id] = Rule(id, name, severity, needs, check, check.__doc__, fix)
+        _RULES[id] = Rule(id, name, severity, needs, check, check.__doc__, fix, every_pod)
         return check
 
     return register

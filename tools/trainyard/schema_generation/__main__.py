@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainyard.errors import EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, Fault
 from trainyard.schema_generation import drift, generate, write
+from trainyard.schema_generation.changes import changed_fields
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"update-schemas: {fault}", file=sys.stderr)
         return EXIT_FAULT
     changes = drift(home / "schemas", files)
+    fields = changed_fields(home / "schemas", files) if changes else {}
     for line in changes:
-        print(line)
+        print("\n  ".join([line, *fields.get(line.partition(" ")[2], [])]))
     if options.check:
         return EXIT_FINDINGS if changes else EXIT_CLEAN
     write(home / "schemas", files)

@@ -1,8 +1,11 @@
 """What the controllers will really run: one Workload for each training job, whatever its kind."""
 
+from collections.abc import Iterator
+
 from trainyard.unit import Unit
 from trainyard.workload.adapters import PLAIN, adapter
 from trainyard.workload.model import Workload
+from trainyard.workload.templates import trains
 
 
 def workloads(unit: Unit) -> list[Workload]:
@@ -10,25 +13,29 @@ def workloads(unit: Unit) -> list[Workload]:
 
     Never raises for what manifests hold: a part of the wrong type counts as absent, since schemas report it.
     """
-    found = []
+    return [each for each in _of_all(unit) if each.object.kind not in PLAIN or any(map(trains, each.pod_sets))]
+
+
+def bystanders(unit: Unit) -> list[Workload]:
+    """The pods of Deployments and their like that train nothing, in the same shape."""
+    if not any(item.kind in PLAIN for item in unit.objects):
+        return []
+    return [each for each in _of_all(unit) if each.object.kind in PLAIN and not any(map(trains, each.pod_sets))]
+
+
+def _of_all(unit: Unit) -> Iterator[Workload]:
     beside = (*unit.objects, *(unit.platform or ()))
     for item in unit.objects:
         kind = adapter(item)
         if kind is None:
             continue
         objects = (*beside, *kind.made(item, beside))
-        pod_sets = kind.pod_sets(item, objects)
-        if not pod_sets and item.kind in PLAIN:
-            continue
-        found.append(
-            Workload(
-                object=item,
-                pod_sets=pod_sets,
-                objects=objects,
-                platform=unit.platform,
-                training_job=unit.fact("TrainingJob") if unit.is_job else None,
-                cluster=unit.fact("Cluster"),
-                fabric=unit.fact("Fabric"),
-            )
+        yield Workload(
+            object=item,
+            pod_sets=kind.pod_sets(item, objects),
+            objects=objects,
+            platform=unit.platform,
+            training_job=unit.fact("TrainingJob") if unit.is_job else None,
+            cluster=unit.fact("Cluster"),
+            fabric=unit.fact("Fabric"),
         )
-    return found

@@ -1,6 +1,6 @@
 """A container's command line: its words as the kubelet passes them, and the commands inside `sh -c`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,12 +16,17 @@ _NESTED = 4
 
 
 def command_line(
-    container: Mapping[Any, Any], spot: Spot, environment: Environment, default: Sequence[Word] = ()
+    container: Mapping[Any, Any],
+    spot: Spot,
+    environment: Environment,
+    default: Sequence[Word] = (),
+    read: Callable[[str], tuple[str, Spot] | None] = lambda _: None,
 ) -> tuple[Command, ...]:
     """The commands that the container at `spot` runs, in the order they are written.
 
     `default` is what its controller runs where the manifest gives neither command nor args. An image's own entry point
-    is not known: with `args` alone, the words are those of `args`.
+    is not known: with `args` alone, the words are those of `args`. `read` gives the text of a file that the container
+    sees, and the field that holds it, where a manifest tells.
     """
     words = [
         _word(item, spot.below(name, index), environment)
@@ -30,7 +35,7 @@ def command_line(
         if isinstance(item, str)
     ]
     whole = Command(tuple(words or default), environment.variables, environment.complete)
-    return _taken_apart(whole, _NESTED) if whole.words else ()
+    return _taken_apart(whole, _NESTED, read) if whole.words else ()
 
 
 def basename(word: Word) -> str:
@@ -43,19 +48,24 @@ def _word(raw: str, spot: Spot, environment: Environment) -> Word:
     return Word(text, spot, known)
 
 
-def _taken_apart(command: Command, levels: int) -> tuple[Command, ...]:
-    script = _script(command.words)
-    if script is None or levels == 0:
+def _taken_apart(command: Command, levels: int, read: Callable[[str], tuple[str, Spot] | None]) -> tuple[Command, ...]:
+    found = _script(command.words)
+    index = command.words.index(found) if found is not None else _file(command.words)
+    content = (found.text, found.spot) if found is not None else read(command.words[index].text)
+    if content is None or levels == 0:
         return (command,)
-    index = command.words.index(script)
-    inner = commands(
-        script.text,
-        script.spot,
-        command.env,
-        complete=command.complete,
-        arguments=command.words[index + 1 :],
-    )
-    return tuple(part for each in inner for part in _taken_apart(each, levels - 1))
+    after = command.words[index + 1 :]
+    inner = commands(*content, command.env, complete=command.complete, arguments=after)
+    return tuple(part for each in inner for part in _taken_apart(each, levels - 1, read))
+
+
+def _file(words: tuple[Word, ...]) -> int:
+    """The index of the word that names a file which may be a script: behind a shell, else the first."""
+    start = next((i for i, word in enumerate(words) if basename(word) in _SHELLS), None)
+    if start is None or not _only_wraps(words[:start]):
+        return 0
+    behind = (i for i in range(start + 1, len(words)) if not words[i].text.startswith(("-", "+")))
+    return next(behind, 0)
 
 
 def _script(words: tuple[Word, ...]) -> Word | None:

@@ -10,6 +10,7 @@ from trainyard.workload.environment import Injected, environment
 from trainyard.workload.files import with_files
 from trainyard.workload.launch import launch
 from trainyard.workload.model import Container, Setting, Word
+from trainyard.workload.mounted import mounted_text
 from trainyard.workload.plain import mapping, text
 
 
@@ -32,7 +33,7 @@ def container(
     """
     declared = environment(data, spot, sources=sources, fields=fields, injected=injected)
     variables = with_files(declared, data, pod, sources)
-    commands = command_line(data, spot, variables, default)
+    commands = command_line(data, spot, variables, default, lambda path: mounted_text(path, data, pod, sources))
     limits = _resources(data, spot, "limits")
     requests = {name: Setting(limit.value, limit.spot, implied=True) for name, limit in limits.items()}
     return Container(

@@ -1,6 +1,6 @@
 """Pods that Kubernetes' own controllers make of one template: Pod, StatefulSet, Deployment, CronJob and their like.
 
-Most such objects do not train. They count as a job where a container asks for an accelerator or starts ranks.
+Most such objects do not train. `trains` tells those that count as a job.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,14 @@ from trainyard.workload.plain import count, entries, mapping, text
 from trainyard.workload.pods import numbered, object_name, pod_set
 
 SERVING = ("DaemonSet", "Deployment", "LeaderWorkerSet", "ReplicaSet", "RayService")
-"""Kinds whose pods are made again for ever: they serve, or are built by hand to train."""
+"""Kinds whose pods are made again for ever: they serve, or are made to train by hand."""
+ALONE = (*SERVING, "Pod")
+"""Kinds of which several may make one job, each with its part of the ranks."""
 _DEVICES = ("nvidia.com/", "amd.com/", "rdma/", "vpc.amazonaws.com/efa", "aws.amazon.com/neuron", "google.com/tpu")
 
 
 def pods(item: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
-    """The pods of a Pod, StatefulSet, Deployment, ReplicaSet, DaemonSet or CronJob that trains."""
+    """The pods of a Pod, StatefulSet, Deployment, ReplicaSet, DaemonSet or CronJob."""
     spec = mapping(item.data.get("spec"))
     name = object_name(item)
     if item.kind == "Pod":
@@ -33,7 +35,7 @@ def pods(item: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
         names = numbered(name, replicas.value) if stateful else ()
         template = mapping(spec.get("template"))
         found = _set(item, item.at("spec", "template"), template, objects, replicas, names)
-    return (found,) if _trains(found) else ()
+    return (found,)
 
 
 def groups(item: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
@@ -73,7 +75,7 @@ def groups(item: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
                 inject=inject,
             )
         )
-    return tuple(found) if any(map(_trains, found)) else ()
+    return tuple(found)
 
 
 def _set(
@@ -109,7 +111,7 @@ def _replicas(item: Object, spec: Mapping[Any, Any]) -> Setting:
     return Setting(1, spot, implied=True) if written is None else Setting(count(written), spot)
 
 
-def _trains(found: PodSet) -> bool:
+def trains(found: PodSet) -> bool:
     """Whether pods ask for an accelerator, or start ranks."""
     for container in (*found.containers, *found.init_containers):
         if container.launch is not None and container.launch.launcher != "python":

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from trainyard.errors import Fault
 from trainyard.rehearse.network import leftovers
 from trainyard.rehearse.network.base import Network
-from trainyard.rehearse.network.held import NoRight
+from trainyard.rehearse.network.held import NoRight, program_path
 from trainyard.rehearse.network.loopback import LoopbackNetwork
 from trainyard.rehearse.network.plan import NetworkPlan, PodSpot, Waiting
 from trainyard.rehearse.network.strict import StrictNetwork
@@ -35,7 +35,9 @@ def _open(plan: NetworkPlan, strict: bool | None) -> Network:
     leftovers.sweep()
     if strict is False:
         return LoopbackNetwork(plan, leftovers.new_folder(), "the rehearsal was asked for it")
-    missing = {program: package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
+    missing = {
+        program: package for program, package in _PROGRAMS.items() if shutil.which(program, path=program_path()) is None
+    }
     if missing:
         packages = " ".join(dict.fromkeys(missing.values()))
         raise Fault(f"{', '.join(missing)} not on PATH: apt-get install {packages}, or rehearse on loopback")
@@ -45,7 +47,7 @@ def _open(plan: NetworkPlan, strict: bool | None) -> Network:
     except NoRight as reason:
         if strict:
             raise Fault(f"no network namespace can be made here: {reason}") from None
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         return LoopbackNetwork(plan, leftovers.new_folder(), f"no network namespace can be made here: {reason}")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -26,6 +26,7 @@ class Network(ABC):
         self._ready: frozenset[Key] = frozenset()
         self._gone: frozenset[Key] = frozenset()
         self._folder = folder
+        self._order = {pod.key: index for index, pod in enumerate(plan.pods)}
         for pod in plan.pods:
             self._file(pod, "").mkdir()
             self.resolv_conf(pod).write_text(resolver_settings(pod, addresses))
@@ -73,11 +74,14 @@ class Network(ABC):
 
     @abstractmethod
     def cut(self, a: PodSpot, b: PodSpot) -> None:
-        """Drop every packet between two pods, those of connections that exist included."""
+        """Drop every packet between two pods, those of connections that exist included.
+
+        On the host's network it is the pods' nodes that are cut off from each other.
+        """
 
     @abstractmethod
     def join(self, a: PodSpot, b: PodSpot) -> None:
-        """Undo a cut."""
+        """Undo a cut, if there is one."""
 
     @abstractmethod
     def waiting(self) -> tuple[Waiting, ...]:
@@ -92,4 +96,4 @@ class Network(ABC):
         """Bring Services and names up to date with the pods."""
 
     def _file(self, pod: PodSpot, name: str) -> Path:
-        return self._folder / "_".join(pod.key) / name
+        return self._folder / str(self._order[pod.key]) / name

@@ -8,6 +8,13 @@ from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, name_of, 
 from trainyard.workload.plain import entries, mapping, text
 from trainyard.workload.selectors import Labels, equals
 
+PROTOCOLS = ("TCP", "UDP", "SCTP")
+
+
+def is_port(number: int) -> bool:
+    """Whether a number can be a port; what no API server takes is left out, not handed on."""
+    return 0 < number < 65536
+
 
 @dataclass(frozen=True, slots=True)
 class Port:

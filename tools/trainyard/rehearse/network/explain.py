@@ -49,6 +49,8 @@ class Names:
             if pod is not None and pod.subdomain:
                 hint = f"; pods are found as hostname.subdomain, and {pod.hostname}.{pod.subdomain} is one"
             return f"there is no Service {key[1]} in namespace {key[0]}{hint}"
+        if not service.selects:
+            return f"Service {service.name} has no selector, and so no pods"
         if not service.pods:
             return f"the selector of Service {service.name} finds no pod"
         return f"no pod of Service {service.name} is ready, and it does not set publishNotReadyAddresses"

@@ -7,13 +7,14 @@ answered, so that one can ask who waits for whom. `services` leads Services' vir
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from trainyard.rehearse.network.addresses import DNS_POD, EXTRA_RANGE, GATEWAY, Addresses, holds
-from trainyard.rehearse.network.endpoints import Service
+from trainyard.rehearse.network.endpoints import PROTOCOLS, Service, is_port
 from trainyard.rehearse.network.plan import Key, NetworkPlan
 from trainyard.rehearse.network.policies import DIRECTIONS, Direction, Isolation, Opening
 
 _OWN = {"ingress": "ip daddr", "egress": "ip saddr"}
 _PEER = {"ingress": "ip saddr", "egress": "ip daddr"}
 
+_MULTICAST = "224.0.0.0/3"
 _DYNAMIC = "size 65535; flags dynamic,timeout; timeout 2m;"
 _SETS = f"""\
   set cut {{ type ipv4_addr . ipv4_addr; }}
@@ -63,15 +64,14 @@ def _prerouting(addresses: Addresses) -> str:
     """What nobody answers: virtual addresses without pods, refused as kube-proxy does, and addresses outside."""
     elsewhere = [each for each in addresses.services.values() if not holds(addresses.service_range, each)]
     virtual = _ranges((addresses.service_range, *elsewhere))
-    known = _ranges(
-        sorted({*addresses.pods.values(), *addresses.nodes.values(), addresses.node_resolver, GATEWAY, EXTRA_RANGE})
-    )
+    own = {*addresses.pods.values(), *addresses.nodes.values(), addresses.node_resolver, GATEWAY}
+    known = _ranges((*sorted(own), EXTRA_RANGE, _MULTICAST))
     return (
         "  chain prerouting {\n    type filter hook prerouting priority dstnat + 10; policy accept;\n"
         f"    ip daddr {virtual} {_note('unserved')}\n"
         f"    ip daddr {virtual} meta l4proto tcp reject with tcp reset\n"
         f"    ip daddr {virtual} reject\n"
-        f"    ip daddr != {known} fib daddr type unicast {_note('outside')}\n  }}\n"
+        f"    ip daddr != {known} {_note('outside')}\n  }}\n"
     )
 
 
@@ -141,7 +141,11 @@ def _leads(service: Service, addresses: Addresses, ready: Collection[Key], gone:
     behind = service.endpoints(ready, gone)
     for port in service.ports:
         targets = [(addresses.pods[pod.key], number) for pod in behind if (number := port.on(pod)) is not None]
-        if not targets or port.protocol not in ("TCP", "UDP", "SCTP"):
+        if (
+            not targets
+            or port.protocol not in PROTOCOLS
+            or not all(map(is_port, (port.number, *(n for _, n in targets))))
+        ):
             continue
         chosen = "jhash ip saddr" if service.sticky else "numgen random"
         table = ", ".join(f"{index} : {address} . {number}" for index, (address, number) in enumerate(targets))

@@ -17,6 +17,11 @@ _PACKAGES = Path(__file__).resolve().parents[3]
 _ENDED = "the process that holds the rehearsal's network has ended"
 
 
+def program_path() -> str:
+    """Where the system's programs are: /usr/sbin is not on every user's PATH."""
+    return os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+
+
 class NoRight(Exception):
     """This process may not make network namespaces here."""
 
@@ -55,7 +60,10 @@ class Held:
 
     def run(self, number: int, argv: Sequence[str], text: str) -> str:
         """Run a program of the system in a namespace with `text` as its input, and return its output."""
-        done = subprocess.run([*self.prefix(number), *argv], input=text, capture_output=True, text=True)
+        environment = {**os.environ, "PATH": program_path()}
+        done = subprocess.run(
+            [*self.prefix(number), *argv], input=text, capture_output=True, text=True, env=environment
+        )
         if done.returncode != 0:
             raise Fault(f"{' '.join(argv)}: {done.stderr.strip() or f'ends with {done.returncode}'}")
         return done.stdout

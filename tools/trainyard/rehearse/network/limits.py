@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from trainyard.rehearse.network.addresses import narrow_blocks
+from trainyard.rehearse.network.links import FASTEST
 from trainyard.rehearse.network.plan import NetworkPlan, name_of
 from trainyard.workload.plain import mapping, sequence
 
@@ -17,6 +18,8 @@ def _found(plan: NetworkPlan, latency: bool) -> Iterator[str]:
         yield "latency: this machine's kernel has no netem"
     if any(pod.host_network for pod in plan.pods):
         yield "ports below 1024 on the host's network: every user may listen there here"
+    if plan.bits_per_second and plan.bits_per_second >= FASTEST:
+        yield f"bandwidth: links of {plan.bits_per_second / 1e9:g} Gbit/s are as fast here as this machine is"
     blocks = sorted({str(block) for block in narrow_blocks(plan.policies)})
     if blocks:
         yield f"ipBlocks ({', '.join(blocks)}): they are enforced, but no address of the rehearsal is in them"
@@ -24,5 +27,7 @@ def _found(plan: NetworkPlan, latency: bool) -> Iterator[str]:
         spec = mapping(service.get("spec"))
         if spec.get("internalTrafficPolicy") == "Local":
             yield f"Service {name_of(service)}: internalTrafficPolicy Local; it leads to pods of all nodes here"
+        if spec.get("type") in ("NodePort", "LoadBalancer"):
+            yield f"Service {name_of(service)}: type {spec['type']}; only its virtual address leads to its pods here"
         if "IPv6" in sequence(spec.get("ipFamilies")):
             yield f"Service {name_of(service)}: IPv6; the rehearsal has IPv4 alone"

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from trainyard.rehearse.network.addresses import DNS_POD, GATEWAY, Addresses
 from trainyard.rehearse.network.plan import Key, NetworkPlan
 
+FASTEST = 40_000_000_000
+"""Bit/s from which on a link is left as fast as it is: this much no machine moves between a job's processes."""
 _SMALLEST_BURST = 1 << 17
 """Bytes: two of the largest segments that the kernel hands on in one piece."""
 
@@ -58,13 +60,13 @@ def pod_speed(plan: NetworkPlan, addresses: Addresses, key: Key) -> Iterator[str
 
 def pod_latency(plan: NetworkPlan, addresses: Addresses, key: Key) -> Iterator[str]:
     """What `tc` does in a pod so that what it sends is late; below the speed, if that is limited."""
-    place = "parent 1:1" if plan.bits_per_second else "root"
+    place = "parent 1:1" if plan.bits_per_second and plan.bits_per_second < FASTEST else "root"
     for link in (plan.interface, *(interface for _, interface, _ in addresses.extra.get(key, ()))):
         yield f"qdisc add dev {link} {place} netem delay {plan.latency * 1e6:.0f}us limit 100000"
 
 
 def _slowed(link: str, bits_per_second: int | None) -> Iterator[str]:
-    if bits_per_second:
+    if bits_per_second and bits_per_second < FASTEST:
         burst = max(_SMALLEST_BURST, bits_per_second // 800)
         yield f"qdisc add dev {link} root handle 1: tbf rate {bits_per_second}bit burst {burst} latency 50ms"
 

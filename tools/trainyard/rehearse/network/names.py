@@ -66,14 +66,21 @@ def endpoint_name(pod: PodSpot, service: Service, address: str) -> str:
 
 
 def _service_port(zone: Zone, key: Key, name: str, protocol: str, number: int, target: str) -> None:
-    if name:
+    if name and _can_be(target):
         _add(zone, f"_{name}._{protocol.lower()}.{service_name(key)}", "SRV", [0, 100, number, target])
 
 
 def _add(zone: Zone, name: str, kind: str, value: Any) -> None:
+    if not _can_be(name) or (kind in ("CNAME", "PTR") and not _can_be(value)):
+        return
     values = zone.setdefault(name.lower(), {}).setdefault(kind, [])
     if value not in values:
         values.append(value)
+
+
+def _can_be(name: str) -> bool:
+    """Whether DNS can carry a name. What no API server takes has none."""
+    return len(name) < 254 and name.isascii() and all(0 < len(label) < 64 for label in name.split("."))
 
 
 def _reverse(address: str) -> str:
@@ -128,7 +135,7 @@ def link_variables(pod: PodSpot, services: Iterable[Service], addresses: Address
     """What every container gets of the Services in its namespace, and of the API server's."""
     api = addresses.services["default", "kubernetes"]
     found = {"KUBERNETES_SERVICE_HOST": api, "KUBERNETES_SERVICE_PORT": "443", "KUBERNETES_SERVICE_PORT_HTTPS": "443"}
-    for service in services:
+    for service in services if pod.service_links else ():
         address = addresses.services.get(service.key)
         if service.namespace != pod.key[0] or address is None or not service.ports:
             continue

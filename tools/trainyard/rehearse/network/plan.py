@@ -1,10 +1,15 @@
 """What a rehearsal asks of the network, and what the network tells it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard.errors import Fault
+
 DEFAULT_NAMESPACE = "default"
+
+_INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
 
 Key = tuple[str, str]
 """A pod's namespace and name."""
@@ -30,6 +35,8 @@ class PodSpot:
     dns_policy: str = "ClusterFirst"
     dns_config: Mapping[str, Any] = field(default_factory=dict)
     host_aliases: tuple[Mapping[str, Any], ...] = ()
+    service_links: bool = True
+    """`enableServiceLinks`: whether its containers have variables of the Services in its namespace."""
 
     @property
     def key(self) -> Key:
@@ -54,6 +61,13 @@ class NetworkPlan:
     interface: str = "eth0"
     """Name of the pods' network interface, and of the nodes'."""
 
+    def __post_init__(self) -> None:
+        """Fault where a network interface has a name that Linux does not take: names end up in commands of ip."""
+        further = (each.partition("@")[2] for pod in self.pods for each in pod.extra_networks)
+        for name in (self.interface, *filter(None, further)):
+            if not _INTERFACE.fullmatch(name):
+                raise Fault(f"{name!r} cannot be the name of a network interface")
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -71,6 +85,8 @@ class Waiting:
     """SYN-SENT, DROPPED (UDP), REFUSED, or the DNS answer: NXDOMAIN, REFUSED, NODATA."""
     why: str
     """The likely cause in a few words."""
+    policies: tuple[str, ...] = ()
+    """Names of the NetworkPolicies that isolate the pod whose side dropped the connection."""
 
 
 def namespace_of(item: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trainyard.rehearse.network.addresses import DNS_POD, Addresses, holds, network
+from trainyard.rehearse.network.endpoints import PROTOCOLS, is_port
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, name_of, namespace_of
 from trainyard.workload.plain import entries, mapping, sequence, text
 from trainyard.workload.selectors import Labels, selects
@@ -17,7 +18,6 @@ Direction = Literal["ingress", "egress"]
 DIRECTIONS: tuple[Direction, ...] = ("ingress", "egress")
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-_PROTOCOLS = ("TCP", "UDP", "SCTP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +125,14 @@ class _Cluster:
         for _, entry in entries(listed):
             protocol = text(entry.get("protocol")) or "TCP"
             port, last = entry.get("port"), entry.get("endPort")
-            if protocol not in _PROTOCOLS:
+            if protocol not in PROTOCOLS:
                 continue
             if port is None:
                 yield Opening(end.peers, end.without, protocol)
             elif isinstance(port, int):
-                yield Opening(end.peers, end.without, protocol, (port, last if isinstance(last, int) else port))
+                last = last if isinstance(last, int) else port
+                if is_port(port) and is_port(last) and port <= last:
+                    yield Opening(end.peers, end.without, protocol, (port, last))
             elif direction == "ingress":
                 number = pod.ports.get((protocol, port))
                 if number is not None:

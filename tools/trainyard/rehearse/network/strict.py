@@ -4,6 +4,7 @@ The router has a link to each pod and to each node that pods share, and the only
 through it, as with Calico. Nothing of this is visible to the host's own network.
 """
 
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -51,11 +52,12 @@ class StrictNetwork(Network):
         return text
 
     def cut(self, a: PodSpot, b: PodSpot) -> None:
-        self._partition("add", a, b)
+        self._rules(f"add element ip policies cut {self._both_ways(a, b)}\n")
 
     def join(self, a: PodSpot, b: PodSpot) -> None:
-        self._partition("delete", a, b)
-        self._rules("flush set ip policies cut_dropped\n")
+        way = self._both_ways(a, b)
+        known = f"add element ip policies cut {way}\n"  # nft refuses to delete what is not there
+        self._rules(f"{known}delete element ip policies cut {way}\nflush set ip policies cut_dropped\n")
 
     def enforce(self, policies: tuple[Mapping[str, Any], ...]) -> None:
         """Replace the NetworkPolicies of the plan by others. Connections that exist go on."""
@@ -81,10 +83,11 @@ class StrictNetwork(Network):
 
     def close(self) -> None:
         self._held.close()
+        shutil.rmtree(self._folder, ignore_errors=True)  # still there where the holder was killed
 
-    def _partition(self, verb: str, a: PodSpot, b: PodSpot) -> None:
+    def _both_ways(self, a: PodSpot, b: PodSpot) -> str:
         one, other = self.address(a), self.address(b)
-        self._rules(f"{verb} element ip policies cut {{ {one} . {other}, {other} . {one} }}\n")
+        return f"{{ {one} . {other}, {other} . {one} }}"
 
     def _follow(self) -> None:
         zone = records(self._plan, self._services, self._addresses, self._ready, self._gone)

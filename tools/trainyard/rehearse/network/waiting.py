@@ -98,11 +98,11 @@ class Reader:
         for dialled in sorted(seen.hanging):
             behind = self._behind(dialled)
             told |= {*behind, dialled}
-            why = next((why for each in behind if (why := self._dropped(each, seen))), "no answer comes")
-            yield self._waiting(dialled, "SYN-SENT", why)
-        dropped = {each for name in ("cut", "egress", "ingress") for each in seen.sets[f"{name}_dropped"]}
-        for dialled in sorted(dropped - told):
-            yield self._waiting(dialled, "DROPPED", self._dropped(dialled, seen))
+            dropped = next((found for each in behind if (found := self._dropped(each, seen))), None)
+            yield self._waiting(dialled, "SYN-SENT", *(dropped or ("no answer comes",)))
+        noted = {each for name in ("cut", "egress", "ingress") for each in seen.sets[f"{name}_dropped"]}
+        for dialled in sorted(noted - told):
+            yield self._waiting(dialled, "DROPPED", *(self._dropped(dialled, seen) or ()))
         for dialled in sorted(seen.sets["refused"]):
             yield self._waiting(dialled, "REFUSED", f"nothing listens there on {dialled[2]} {dialled[3]}")
         for dialled in sorted(seen.sets["unserved"]):
@@ -126,22 +126,26 @@ class Reader:
             if (number := each.on(pod)) is not None
         ] or [dialled]
 
-    def _dropped(self, dialled: Dialled, seen: Observed) -> str:
+    def _dropped(self, dialled: Dialled, seen: Observed) -> tuple[str, tuple[str, ...]] | None:
+        """Why the router drops it, and the policies that have it do so."""
         source, target, protocol, port = dialled
         if dialled in seen.sets["cut_dropped"]:
-            return "the rehearsal has cut these two off from each other"
+            return "the rehearsal has cut these two off from each other", ()
         if dialled in seen.sets["egress_dropped"]:
-            return f"no egress rule lets {protocol} {port} out of {self._who(source)}: {self._by(source, 'egress')}"
+            return self._closed(f"no egress rule lets {protocol} {port} out of", source, "egress")
         if dialled in seen.sets["ingress_dropped"]:
-            return f"no ingress rule lets {protocol} {port} in to {self._who(target)}: {self._by(target, 'ingress')}"
-        return ""
+            return self._closed(f"no ingress rule lets {protocol} {port} in to", target, "ingress")
+        return None
 
-    def _by(self, address: str, direction: str) -> str:
-        for each in self.isolations:
-            if self.addresses.pods[each.pod] == address and each.direction == direction:
-                many = "policies isolate" if len(each.policies) > 1 else "policy isolates"
-                return f"network {many} it: {', '.join(sorted(each.policies))}"
-        return "a network policy isolates it"
+    def _closed(self, what: str, address: str, direction: str) -> tuple[str, tuple[str, ...]]:
+        policies = sorted(
+            name
+            for each in self.isolations
+            if self.addresses.pods[each.pod] == address and each.direction == direction
+            for name in each.policies
+        )
+        isolate = "network policy isolates" if len(policies) == 1 else "network policies isolate"
+        return f"{what} {self._who(address)}: {isolate} it: {', '.join(policies)}", tuple(policies)
 
     def _unserved(self, dialled: Dialled) -> str:
         _, target, protocol, port = dialled
@@ -151,6 +155,8 @@ class Reader:
             ports = [each for each in service.ports if (each.protocol, each.number) == (protocol, port)]
             if not ports:
                 return f"Service {service.name} has no port {protocol} {port}"
+            if not service.selects:
+                return f"Service {service.name} has no selector, and so no pods"
             behind = service.endpoints(self.names.ready, self.names.gone)
             if not behind:
                 return f"no pod is ready behind Service {service.name}"
@@ -170,10 +176,11 @@ class Reader:
                     why = f"dnsPolicy {pod.dns_policy} asks the node's DNS servers, which know no name of the cluster"
                 yield Waiting(pod.key, name, "", 53, "DNS", "NXDOMAIN", why)
 
-    def _waiting(self, dialled: Dialled, state: str, why: str) -> Waiting:
+    def _waiting(self, dialled: Dialled, state: str, why: str, policies: tuple[str, ...] = ()) -> Waiting:
         source, target, protocol, port = dialled
         pod = self._pod(source)
-        return Waiting(pod.key if pod else ("", source), self._who(target), target, port, protocol, state, why)
+        dialler = pod.key if pod else ("", source)
+        return Waiting(dialler, self._who(target), target, port, protocol, state, why, policies)
 
     def _pod(self, address: str) -> PodSpot | None:
         return next((pod for pod in (*self.pods, DNS_POD) if self.addresses.pods[pod.key] == address), None)

@@ -143,7 +143,7 @@ def deepspeed_scheduler_missing(workload: Workload) -> Iterator[Problem]:
     Source: https://github.com/huggingface/transformers/issues/24359
     """
     for config, _ in _trained(workload):
-        has = release(config.container, "transformers")
+        has = release(workload, config.container, "transformers")
         if has is None or not _BOTH_NEEDED[0] <= has < _BOTH_NEEDED[1]:
             continue
         if config.given("optimizer") and not config.given("scheduler"):

@@ -4,11 +4,11 @@ import posixpath
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
-from trainyard.rules.deepspeed.configs import readable
+from trainyard.rules.deepspeed.configs import Config, readable
 from trainyard.rules.deepspeed.files import mounts
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
-from trainyard.workload.model import Workload
+from trainyard.workload.model import Container, Workload
 
 _INFINITY = 3
 """The stage that offloads to nvme."""
@@ -71,7 +71,7 @@ def deepspeed_nvme_not_mounted(workload: Workload) -> Iterator[Problem]:
             ):
                 continue
             where = posixpath.normpath(path)
-            holders = (each.rstrip("/") + "/" for each in mounts(config.container))
+            holders = (each.rstrip("/") + "/" for holder in _who_trains(workload, config) for each in mounts(holder))
             if not any((where + "/").startswith(holder) for holder in holders):
                 yield Problem(
                     f"{section} goes to {path}, where no volume is mounted",
@@ -79,3 +79,12 @@ def deepspeed_nvme_not_mounted(workload: Workload) -> Iterator[Problem]:
                     related=(config.container.spot.below("volumeMounts"),),
                     help="mount a volume on a local disk there",
                 )
+
+
+def _who_trains(workload: Workload, config: Config) -> Iterator[Container]:
+    """The container that names the configuration; of a Ray cluster, where ranks run anywhere, those of all groups."""
+    if workload.object.group != "ray.io":
+        yield config.container
+        return
+    for pod_set in workload.pod_sets:
+        yield from pod_set.containers

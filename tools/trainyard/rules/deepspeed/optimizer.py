@@ -65,7 +65,7 @@ def deepspeed_optimizer_refused(workload: Workload) -> Iterator[Problem]:
         if not isinstance(written, str) or not isinstance(name, str) or name == "auto":
             continue
         spot = config.at("optimizer.type")
-        has = release(config.container, "deepspeed")
+        has = release(workload, config.container, "deepspeed")
         gone = known["removed"].get(name)
         if name not in known["known"] and name not in known["torch"]:
             yield Problem(
@@ -139,7 +139,7 @@ def deepspeed_scheduler_refused(workload: Workload) -> Iterator[Problem]:
                     help=f"name one of {', '.join(known['known'])}",
                 )
             continue
-        yield from _parameters(config, name, params)
+        yield from _parameters(workload, config, name, params)
 
 
 @rule("DSP013", "deepspeed-warm-up-too-long", Severity.ERROR, needs=Workload)
@@ -200,14 +200,14 @@ def deepspeed_warm_up_too_long(workload: Workload) -> Iterator[Problem]:
             )
 
 
-def _parameters(config: Config, name: str, params: Any) -> Iterator[Problem]:
+def _parameters(workload: Workload, config: Config, name: str, params: Any) -> Iterator[Problem]:
     known = facts.schedulers()
     shape = known["known"][name]
     for given, value in params.items():
         spot = config.at(f"scheduler.params.{given}")
         if given not in shape["takes"] and given not in known["always"]:
             yield Problem(f"{name} has no parameter {given}", spot, help=f"it takes {', '.join(shape['takes'])}")
-        elif given in known["positive"] and value != "auto" and not _is_positive(config, value):
+        elif given in known["positive"] and value != "auto" and not _is_positive(workload, config, value):
             yield Problem(
                 f"{given} must be a whole number above 0, not {value}", spot, help="write the number of steps"
             )
@@ -220,9 +220,9 @@ def _parameters(config: Config, name: str, params: Any) -> Iterator[Problem]:
             )
 
 
-def _is_positive(config: Config, value: Any) -> bool:
+def _is_positive(workload: Workload, config: Config, value: Any) -> bool:
     """A number of steps; releases before 0.19.6 take one that is none for two."""
-    has = release(config.container, "deepspeed")
+    has = release(workload, config.container, "deepspeed")
     if has is not None and has < _STRICT_STEPS:
         return True
     number = None if isinstance(value, bool | str) else as_number(value)

@@ -51,7 +51,7 @@ def deepspeed_key_removed(workload: Workload) -> Iterator[Problem]:
     Source: https://github.com/deepspeedai/DeepSpeed/issues/8489
     """
     for config in readable(workload):
-        has = release(config.container, "deepspeed")
+        has = release(workload, config.container, "deepspeed")
         for path, key in _given(config) if has is not None else ():
             if key.removed and has is not None and has >= parsed(key.removed):
                 yield Problem(
@@ -100,7 +100,7 @@ def deepspeed_default_moved(workload: Workload) -> Iterator[Problem]:
     Source: https://github.com/deepspeedai/DeepSpeed/releases
     """
     for config in readable(workload):
-        has = release(config.container, "deepspeed")
+        has = release(workload, config.container, "deepspeed")
         if has is None or config.reader in (HUGGING_FACE, TRAINYARD):
             continue
         for section, known in facts.sections().items():

@@ -149,7 +149,7 @@ def deepspeed_advice(workload: Workload) -> Iterator[Problem]:
 
 def _found(workload: Workload, verdict: str) -> Iterator[Problem]:
     for config in readable(workload):
-        known = release(config.container, "deepspeed")
+        known = release(workload, config.container, "deepspeed")
         for constraint in facts.constraints():
             if constraint.verdict != verdict or not holds(constraint, config):
                 continue

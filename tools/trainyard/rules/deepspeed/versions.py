@@ -2,14 +2,15 @@
 
 import re
 
-from trainyard.workload.model import Container
-from trainyard.workload.plain import sequence
+from trainyard.workload.model import Container, Workload
+from trainyard.workload.plain import mapping, sequence, text
 
 Release = tuple[int, ...]
 
 _PINNED = re.compile(
     r"(?<![\w-])(deepspeed|transformers|accelerate)(?:\[[\w,-]+\])?\s*==\s*(\d+(?:\.\d+)+)", re.IGNORECASE
 )
+_NUMBERS = re.compile(r"\d+(\.\d+)+\Z")
 _IMAGE = re.compile(r"(?:^|/)deepspeed:v?(0\.\d+\.\d+)(?:[-+@]|\Z)")
 
 
@@ -18,10 +19,11 @@ def parsed(text: str) -> Release:
     return tuple(int(part) for part in text.split("."))
 
 
-def release(container: Container, library: str) -> Release | None:
-    """The release of deepspeed, transformers or accelerate that the container pins; None where nothing tells.
+def release(workload: Workload, container: Container, library: str) -> Release | None:
+    """The release of deepspeed, transformers or accelerate that a container has; None where nothing tells.
 
-    The last pin of its script counts, else the tag of an image that is called deepspeed.
+    The last pin of its script counts, else for deepspeed the tag of an image that is called so, else what job.yaml or
+    the cluster's facts state of the image.
     """
     found: Release | None = None
     for name in ("command", "args"):
@@ -29,8 +31,18 @@ def release(container: Container, library: str) -> Release | None:
             for pinned, number in _PINNED.findall(script) if isinstance(script, str) else ():
                 if pinned.lower() == library:
                     found = parsed(number)
-    image = _IMAGE.search(container.image) if found is None and library == "deepspeed" else None
-    return parsed(image[1]) if image is not None else found
+    if found is not None or library != "deepspeed":
+        return found
+    image = _IMAGE.search(container.image)
+    return parsed(image[1]) if image is not None else _stated(workload)
+
+
+def _stated(workload: Workload) -> Release | None:
+    for fact in (workload.training_job, workload.cluster):
+        stated = text(mapping(fact.data.get("spec")).get("deepspeedVersion")) if fact is not None else ""
+        if _NUMBERS.match(stated):
+            return parsed(stated)
+    return None
 
 
 def written(numbers: Release) -> str:

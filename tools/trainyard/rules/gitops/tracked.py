@@ -8,8 +8,10 @@ from trainyard.objects import Object
 from trainyard.remedy import remove
 from trainyard.rules.gitops.fields import HOOK, QUEUE, annotation, label, value
 from trainyard.rules.registry import Problem, rule
+from trainyard.unit import Unit
 from trainyard.workload.plain import mapping
 
+_GITOPS = ("argoproj.io", "toolkit.fluxcd.io")
 _FLUX_OFF = "kustomize.toolkit.fluxcd.io/reconcile"
 _RUN_POLICY_KINDS = ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
@@ -113,12 +115,12 @@ def suspended(obj: Object) -> Iterator[Problem]:
         )
 
 
-@rule("GIT007", "suspend-beside-queue", Severity.WARNING, needs=Object, fix="safe")
-def suspend_beside_queue(obj: Object) -> Iterator[Problem]:
+@rule("GIT007", "suspend-beside-queue", Severity.WARNING, needs=Unit, fix="safe")
+def suspend_beside_queue(unit: Unit) -> Iterator[Problem]:
     """Git sets `suspend` on a job that a queue starts and stops.
 
     Kueue suspends the job when it is created and resumes it on admission. A value in Git is drift from then on: with
-    self-heal on, the sync suspends the running job again.
+    self-heal on, the sync suspends the running job again. Manifests that nothing shows to be synced are left alone.
 
     Bad:
         kind: Job
@@ -133,15 +135,21 @@ def suspend_beside_queue(obj: Object) -> Iterator[Problem]:
 
     Source: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
     """
-    path = _suspend_path(obj)
-    if path is not None and value(obj, *path) is True and label(obj, QUEUE):
-        yield Problem(
-            f"{obj.kind} {obj.name} is suspended in Git, but queue {label(obj, QUEUE)} decides when it runs",
-            obj.at(*path),
-            related=(obj.at("metadata", "labels", QUEUE, label="this queue suspends it by itself"),),
-            help="remove suspend",
-            fix=remove(obj.at(*path)),
-        )
+    for obj in unit.objects if _is_synced(unit) else ():
+        path = _suspend_path(obj)
+        if path is not None and value(obj, *path) is True and label(obj, QUEUE):
+            yield Problem(
+                f"{obj.kind} {obj.name} is suspended in Git, but queue {label(obj, QUEUE)} decides when it runs",
+                obj.at(*path),
+                related=(obj.at("metadata", "labels", QUEUE, label="this queue suspends it by itself"),),
+                help="remove suspend",
+                fix=remove(obj.at(*path)),
+            )
+
+
+def _is_synced(unit: Unit) -> bool:
+    """Whether a job folder, or an object of Argo CD or Flux beside the others, tells that Git is followed."""
+    return unit.is_job or any(obj.group.endswith(_GITOPS) for obj in unit.objects)
 
 
 def _ttl_path(obj: Object) -> Path | None:

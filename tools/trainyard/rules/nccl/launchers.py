@@ -15,6 +15,7 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 from trainyard.workload.model import Launch, Workload
 from trainyard.workload.plain import entries, mapping, text
+from trainyard.workload.trainjob import runtime, runtime_name
 
 _EXPORTED_BY_DEEPSPEED = ("MLFLOW", "PYTHON", "MV2", "UCX", "NCCL", "LD_LIBRARY", "PATH")
 _TORCH_RESERVED = frozenset({"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"})
@@ -26,6 +27,8 @@ _MPI_RESERVED = frozenset(
         "OMPI_MCA_orte_set_default_slots",
     }
 )
+_RESERVED = {"mpi": _MPI_RESERVED, "torch": _TORCH_RESERVED}
+"""What Trainer sets, by the policy of a runtime."""
 _LONGEST_MINUTES = 300
 _MERGES = (2, 3)
 """The release of Kubeflow Trainer that merges a TrainJob's resources with its runtime's."""
@@ -92,8 +95,8 @@ def variables_not_passed_by_deepspeed(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL063", "reserved-by-trainer", Severity.ERROR, needs=Object, fix="safe")
-def reserved_by_trainer(obj: Object) -> Iterator[Problem]:
+@rule("NCL063", "reserved-by-trainer", Severity.ERROR, needs=Workload, fix="safe")
+def reserved_by_trainer(workload: Workload) -> Iterator[Problem]:
     """A TrainJob sets a variable that Kubeflow Trainer owns.
 
     The controller writes the number of nodes, the ranks and the meeting point of torchrun, and mpirun's hostfile. Its
@@ -126,17 +129,10 @@ def reserved_by_trainer(obj: Object) -> Iterator[Problem]:
 
     Source: https://github.com/kubeflow/trainer/blob/master/pkg/constants/constants.go
     """
-    if obj.group != "trainer.kubeflow.org" or obj.kind != "TrainJob":
+    obj = workload.object
+    if obj.kind != "TrainJob":
         return
-    spec = mapping(obj.data.get("spec"))
-    runtime = text(mapping(spec.get("runtimeRef")).get("name"))
-    owned = (
-        _MPI_RESERVED
-        if "mpi" in runtime
-        else _TORCH_RESERVED
-        if "torch" in runtime
-        else _TORCH_RESERVED | _MPI_RESERVED
-    )
+    spec, owned = mapping(obj.data.get("spec")), _owned(workload)
     for index, item in entries(mapping(spec.get("trainer")).get("env")):
         if item.get("name") in owned:
             yield Problem(
@@ -145,6 +141,16 @@ def reserved_by_trainer(obj: Object) -> Iterator[Problem]:
                 help="take it out; numNodes, numProcPerNode and the runtime's policy say it",
                 fix=remove(obj.at("spec", "trainer", "env", index)),
             )
+
+
+def _owned(workload: Workload) -> frozenset[str]:
+    """The variables of the policy that the runtime states; where no manifest holds it, its name tells, or nothing."""
+    found = runtime(workload.object, workload.objects)
+    if found is not None:
+        policy = mapping(mapping(found.data.get("spec")).get("mlPolicy"))
+        return frozenset().union(*(_RESERVED[name] for name in _RESERVED if isinstance(policy.get(name), dict)))
+    _, name = runtime_name(workload.object)
+    return next((_RESERVED[policy] for policy in _RESERVED if policy in name), frozenset())
 
 
 @rule("NCL075", "fabric-device-dropped", Severity.ERROR, needs=Unit)
@@ -219,9 +225,9 @@ def fabric_device_dropped(unit: Unit) -> Iterator[Problem]:
         spec = mapping(job.data.get("spec"))
         given = mapping(mapping(spec.get("trainer")).get("resourcesPerNode"))
         name = mapping(spec.get("runtimeRef")).get("name")
-        for runtime in (obj for obj in there if _is_trainers(obj, "TrainingRuntime") and obj.name == name):
-            release = _trainer_release(runtime)
-            for device, spot in _fabric_devices(runtime) if given and release is not None and release < _MERGES else ():
+        for found in (obj for obj in there if _is_trainers(obj, "TrainingRuntime") and obj.name == name):
+            release = _trainer_release(found)
+            for device, spot in _fabric_devices(found) if given and release is not None and release < _MERGES else ():
                 if not any(device in mapping(given.get(kind)) for kind in ("limits", "requests")):
                     yield Problem(
                         f"resourcesPerNode leaves out {device}, and takes the place of all resources of the runtime"

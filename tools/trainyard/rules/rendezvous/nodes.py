@@ -13,6 +13,7 @@ from trainyard.rules.remedies import told
 from trainyard.rules.starts import Start, meets_others, names_a_meeting, nodes, pods_that_start, starts
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.plain import mapping
+from trainyard.workload.templates import ALONE
 
 
 @rule("RDV001", "nodes-mismatch", Severity.ERROR, needs=Workload, fix="unsafe")
@@ -63,7 +64,7 @@ def nodes_mismatch(workload: Workload) -> Iterator[Problem]:
 
     Source: https://docs.pytorch.org/docs/stable/elastic/run.html
     """
-    for start in starts(workload):
+    for start in starts(workload) if workload.object.kind not in ALONE else ():
         launcher, expected = start.launch.launcher, nodes(start.launch)
         pods = pods_that_start(workload, launcher)
         if expected is None or pods is None or (launcher == "deepspeed" and start.launch.option("no_ssh") is None):

@@ -1,0 +1,105 @@
+"""Runs in, a verdict out: what is slower is named, what is not is left alone, and what cannot be told is said."""
+
+import copy
+
+import pytest
+
+from tests.benchreport.conftest import BASELINE, Bench
+from tests.benchreport.made import run
+
+pytestmark = pytest.mark.report
+LATER = range(BASELINE, BASELINE + 8)
+
+
+def test_a_slow_node_is_named_with_its_gpu_and_what_it_costs(bench: Bench) -> None:
+    bench.locked(nodes=4)
+    said = bench.compare(*bench.write([run(number, 4, {"node-002": 0.92}) for number in LATER]))
+    assert said.code == 1
+    first, *lines = said.out.splitlines()
+    assert (
+        first == "The cluster is 6.7% slower in gpt-3/tokens_per_second, and node-002 is 7.2% slower in product_tflops"
+    )
+    assert [line.split(" is ")[0] for line in lines[:2]] == [
+        "  the cluster: gpt-3/tokens_per_second",
+        "  node-002: product_tflops",
+    ]
+    assert (
+        "  post-mortem, gpt-3: node-002 needs 0.102 s a step more for compute than the median node; the others wait "
+        "for it in their collectives (rank 18)" in lines
+    )
+
+
+def test_a_cluster_that_is_slower_names_no_node(bench: Bench) -> None:
+    bench.locked(nodes=4)
+    said = bench.compare(*bench.write([run(number, 4, cluster=0.9) for number in LATER]), "--format", "json")
+    assert said.code == 1
+    assert {(row["measure"], row["node"]) for row in said.document["findings"]} == {
+        ("collectives/all_reduce_64MiB_bus_gb_per_second", ""),
+        ("gpt-3/tokens_per_second", ""),
+        ("median node: product_tflops", ""),
+    }
+    assert [cause["phase"] for cause in said.document["causes"]] == ["compute"]
+    assert {change["run"] for change in said.document["changes"]} == {f"gpu-east-{BASELINE:03d}"}
+
+
+@pytest.mark.parametrize("nodes", [1, 4, 500])
+def test_healthy_runs_are_clean_although_gpus_differ(bench: Bench, nodes: int) -> None:
+    bench.locked(nodes, noise=0.006)
+    said = bench.compare(*bench.write([run(number, nodes, noise=0.006) for number in LATER]))
+    assert (said.code, said.out.splitlines()[0]) == (0, "Nothing is slower")
+
+
+def test_another_driver_is_not_comparable_and_says_so(bench: Bench) -> None:
+    bench.locked(nodes=4)
+    other = copy.deepcopy(run(BASELINE, 4))
+    other["fingerprint"]["driver"]["nvidia"] = "590.10"
+    said = bench.compare(*bench.write([other]))
+    assert said.code == 4
+    assert said.out.splitlines() == [
+        "Not comparable: 1 run did not run on what the baseline ran on",
+        "  gpu-east-012: driver.nvidia: 580.95.05 -> 590.10",
+    ]
+
+
+def test_noise_asks_for_more_runs(bench: Bench) -> None:
+    bench.locked(nodes=4, noise=0.04)
+    said = bench.compare(*bench.write([run(number, 4, noise=0.04) for number in LATER]))
+    assert (said.code, said.out.splitlines()[0]) == (5, "Too few runs to tell")
+    assert "12 baseline runs are too few to find 5%: lock a baseline of" in said.out
+
+
+def test_a_new_node_is_put_beside_the_others(bench: Bench) -> None:
+    bench.locked(nodes=4)
+    later = [run(number, 6, {"node-004": 0.85, "node-005": 0.97}) for number in LATER]
+    said = bench.compare(*bench.write(later), "--format", "json")
+    assert said.code == 1
+    new = [row for row in said.document["findings"] if not row["own"]]
+    assert [(row["node"], row["measure"]) for row in new] == [("node-004", "product_tflops")]
+
+
+def test_one_disturbed_run_is_no_alarm(bench: Bench) -> None:
+    bench.locked(nodes=8)
+    later = [run(number, 8, {"node-003": 0.6} if number == BASELINE + 1 else {}) for number in LATER]
+    said = bench.compare(*bench.write(later), "--format", "json")
+    assert said.document["findings"] == []
+
+
+def test_the_post_mortem_tells_a_slow_fabric_from_a_slow_node(bench: Bench) -> None:
+    bench.locked(nodes=4)
+    later = [run(number, 4) for number in LATER]
+    for phases in later[-1]["workloads"]["gpt-3"]["phases"].values():
+        phases["communication"] += 0.5
+    said = bench.compare(*bench.write(later), "--format", "json")
+    (cause,) = said.document["causes"]
+    assert (cause["phase"], cause["node"]) == ("communication", "")
+    assert cause["said"] == "all nodes alike need 0.500 s a step more for communication than in the baseline"
+
+
+def test_runs_of_the_baseline_are_passed_over_and_the_newest_can_be_asked_for(bench: Bench) -> None:
+    files = bench.locked(nodes=4)
+    files += bench.write([run(number, 4, cluster=0.8 if number < LATER[3] else 1.0) for number in LATER])
+    assert bench.compare(*files, "--last", "3", "--format", "json").document["runs"] == [
+        f"gpu-east-{number:03d}" for number in LATER[3:]
+    ]
+    said = bench.compare(*files[:BASELINE])
+    assert (said.code, said.errors) == (2, "bench-report: every run given is one of the baseline's own\n")

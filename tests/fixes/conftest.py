@@ -1,0 +1,5 @@
+"""A repository to fix: that of the planted mistakes."""
+
+from tests.planted.conftest import checkout, untouched
+
+__all__ = ["checkout", "untouched"]

@@ -1,0 +1,25 @@
+"""Links of docs/ to files outside it, for mkdocs: they lead to the repository, and to nothing that is not there."""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+HOME = Path(__file__).resolve().parents[1]
+_LINK = re.compile(r"(?<=\]\()(?!https?://|#|mailto:)([^)\s]+)(?=\))")
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
+    """Called by mkdocs for each page. FileNotFoundError where a link out of docs/ leads to nothing."""
+    folder = posixpath.dirname(f"docs/{page.file.src_uri}")
+
+    def outside(link: re.Match[str]) -> str:
+        target, mark, part = link[1].partition("#")
+        path = posixpath.normpath(posixpath.join(folder, target))
+        if path.startswith("docs/") or not target:
+            return link[0]
+        if not (HOME / path).exists():
+            raise FileNotFoundError(f"docs/{page.file.src_uri} links to {link[1]}, which is not there")
+        return f"{config.repo_url.rstrip('/')}/blob/main/{path}{mark}{part}"
+
+    return _LINK.sub(outside, markdown)

@@ -1,0 +1,1 @@
+"""bench-report: compares benchmark runs with a locked baseline, and says what is slower, how much and how surely."""

@@ -1,0 +1,7 @@
+"""The command line of bench-report."""
+
+import sys
+
+from trainyard.benchreport.command import main
+
+sys.exit(main())

@@ -1,0 +1,215 @@
+"""From two trees to their difference."""
+
+import difflib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trainyard.changed import changed_files, resolve
+from trainyard.diff.model import Change, Difference, FolderDiff, Kind, Told
+from trainyard.diff.objects import object_diffs
+from trainyard.diff.side import Looked, Side
+from trainyard.discover import discover
+from trainyard.errors import InputError
+from trainyard.finding import Finding
+from trainyard.gitfiles import extract
+from trainyard.kustomization import files_read
+from trainyard.pipeline import lint
+
+PARTS = ("base", "overlays", "clusters", "jobs")
+"""What jobs and platforms are made of."""
+
+ALIKE = 0.6
+"""Part of a job.yaml that a renamed job keeps."""
+
+Findings = Mapping[str, Sequence[Finding]]
+"""Findings by the job that they reach."""
+
+
+def compare(root: Path, base: str, use_cache: bool = True) -> Difference:
+    """What the working tree of `root` changes since it left `base`. UsageError where git does not know `base`."""
+    range = resolve(root, base)
+    differing = changed_files(root, range)
+    with tempfile.TemporaryDirectory(prefix="diff-jobs-") as temporary:
+        copy = Path(temporary).resolve()
+        extract(root, range.base, PARTS, copy)
+        before, after = Side(copy), Side(root)
+        shown = [pair for pair in _pairs(before, after, differing) if _differs(before, after, *pair, differing)]
+        before.render(old for old, _ in shown if old)
+        after.render(new for _, new in shown if new)
+        jobs = [pair for pair in shown if not _is_platform(*pair)]
+        old = _findings(copy, [name for name, _ in jobs if name], None, use_cache=False)
+        new = _findings(root, [name for _, name in jobs if name], base, use_cache=use_cache)
+        found = [
+            _platform(before, after, *pair) if _is_platform(*pair) else _job(before, after, *pair, differing, old, new)
+            for pair in shown
+        ]
+    told = [folder for folder in found if folder is not None]
+    order = list(Kind)
+    return Difference(
+        base,
+        range.base[:12],
+        tuple(sorted(_grouped(told), key=lambda folder: (order.index(folder.kind), folder.folder))),
+    )
+
+
+Pair = tuple[str, str]
+"""A folder in the base, and now; empty where it is not there."""
+
+
+def _pairs(before: Side, after: Side, differing: frozenset[str]) -> Iterator[Pair]:
+    old, new = before.jobs(), after.jobs()
+    yield from ((job, job) for job in sorted(old & new))
+    gone, come = old - new, new - old
+    likeness = {(one, other): _alike(before, one, after, other) for one in gone for other in come}
+    for one, other in sorted(likeness, key=lambda pair: (-likeness[pair], pair)):
+        if likeness[one, other] >= ALIKE and one in gone and other in come:
+            gone.remove(one)
+            come.remove(other)
+            yield one, other
+    yield from (("", job) for job in sorted(come))
+    yield from ((job, "") for job in sorted(gone))
+    if any(file.startswith(("clusters/", "base/", "overlays/")) for file in differing):
+        old, new = before.platform_folders(), after.platform_folders()
+        yield from ((folder if folder in old else "", folder if folder in new else "") for folder in sorted(old | new))
+
+
+def _alike(before: Side, old: str, after: Side, new: str) -> float:
+    try:
+        one, other = (
+            (side.root / job / "job.yaml").read_text(errors="replace").splitlines()
+            for side, job in ((before, old), (after, new))
+        )
+    except OSError:
+        return 0.0
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+
+
+def _is_platform(old: str, new: str) -> bool:
+    return (old or new).startswith("clusters/")
+
+
+def _differs(before: Side, after: Side, old: str, new: str, differing: frozenset[str]) -> bool:
+    """Whether anything that a folder reads differs. A job's findings depend on its cluster's platform, too."""
+    if old != new:
+        return True
+    reads: set[str] = set()
+    for side in (before, after):
+        try:
+            reads |= files_read(side.root, old, side.sources)
+        except InputError:
+            return True
+    if not _is_platform(old, new):
+        clusters = {file.split("/")[1] for file in reads if file.startswith("clusters/")}
+        reads |= {f"{old}/job.yaml"}
+        if any(file.startswith(f"clusters/{cluster}/platform/") for cluster in clusters for file in differing):
+            return True
+    return not reads.isdisjoint(differing)
+
+
+def _findings(root: Path, jobs: Sequence[str], changed: str | None, use_cache: bool) -> Findings:
+    if not jobs:
+        return {}
+    outcome = lint(root, discover(jobs, root, root), changed=changed, use_cache=use_cache)
+    return {job: [finding for finding in outcome.findings if job in finding.jobs] for job in jobs}
+
+
+def _platform(before: Side, after: Side, old: str, new: str) -> FolderDiff | None:
+    one = before.renderings[old] if old else None
+    other = after.renderings[new] if new else None
+    objects = object_diffs(one.objects if one else [], other.objects if other else [])
+    problem_before, problem = one.error if one else "", other.error if other else ""
+    if not objects and not problem:
+        return None
+    return FolderDiff(Kind.PLATFORM, new or old, old, objects, (), (), (), (), problem_before, problem)
+
+
+def _job(
+    before: Side,
+    after: Side,
+    old: str,
+    new: str,
+    differing: frozenset[str],
+    findings_before: Findings,
+    findings: Findings,
+) -> FolderDiff | None:
+    one, other = (Looked(before, old) if old else None), (Looked(after, new) if new else None)
+    was_made, is_made = (
+        side.renderings[folder].objects if folder else [] for side, folder in ((before, old), (after, new))
+    )
+    was, now = findings_before.get(old, ()), findings.get(new, ())
+    kind = _kind(old, new, differing)
+    names = (old.rpartition("/")[2], new.rpartition("/")[2])
+    known_before = {_key(finding, *names) for finding in was}
+    known = {_key(finding) for finding in now}
+    result = FolderDiff(
+        kind=kind,
+        folder=new or old,
+        before=old,
+        objects=object_diffs(was_made, is_made, renamed=names if kind is Kind.RENAMED else ("", "")),
+        settings=tuple(_changes(one.settings if one else {}, other.settings if other else {}, every=False)),
+        numbers=tuple(_changes(one.numbers if one else {}, other.numbers if other else {}, every=True)),
+        new=tuple(_told(finding) for finding in now if _key(finding) not in known_before),
+        fixed=tuple(_told(finding) for finding in was if new and _key(finding, *names) not in known),
+        problem_before=one.problem if one else "",
+        problem=other.problem if other else "",
+    )
+    changed = any(change.before != change.after for change in result.numbers)
+    silent = not (result.objects or result.new or result.fixed or result.problem or changed)
+    return None if silent and kind is Kind.SHARED else result
+
+
+def _kind(old: str, new: str, differing: frozenset[str]) -> Kind:
+    if not old:
+        return Kind.NEW
+    if not new:
+        return Kind.REMOVED
+    if old != new:
+        return Kind.RENAMED
+    return Kind.EDITED if any(file.startswith(f"{new}/") for file in differing) else Kind.SHARED
+
+
+def _changes(before: Mapping[str, str], after: Mapping[str, str], every: bool) -> Iterator[Change]:
+    for name in dict.fromkeys((*before, *after)):
+        one, other = before.get(name, ""), after.get(name, "")
+        if every or one != other:
+            yield Change(name, one, other)
+
+
+def _key(finding: Finding, old: str = "", new: str = "") -> tuple[str, str]:
+    """What makes two findings the same: not their lines, and for a renamed job not its name."""
+    message = finding.message.replace(old, new) if old and new else finding.message
+    return finding.rule, message
+
+
+def _told(finding: Finding) -> Told:
+    at = finding.place.position
+    where = "" if at is None else f"{at.file}:{at.line}" if at.line else at.file
+    return Told(finding.severity.label, finding.rule, finding.message, where)
+
+
+def _grouped(folders: Iterable[FolderDiff]) -> list[FolderDiff]:
+    """Jobs that a shared edit changes alike, told once."""
+    found: list[FolderDiff] = []
+    groups: dict[object, int] = {}
+    for folder in folders:
+        name = folder.folder.rpartition("/")[2]
+        key = (
+            tuple(_without(item.title, name) + "\n" + _without("\n".join(item.lines), name) for item in folder.objects),
+            tuple(change for change in (*folder.settings, *folder.numbers) if change.before != change.after),
+            tuple((told.rule, _without(told.message, name)) for told in (*folder.new, *folder.fixed)),
+        )
+        if folder.kind is not Kind.SHARED or folder.problem or folder.problem_before:
+            found.append(folder)
+        elif key in groups:
+            first = found[groups[key]]
+            found[groups[key]] = replace(first, same=(*first.same, folder.folder))
+        else:
+            groups[key] = len(found)
+            found.append(folder)
+    return found
+
+
+def _without(text: str, name: str) -> str:
+    return text.replace(name, "<job>")

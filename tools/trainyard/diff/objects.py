@@ -1,0 +1,57 @@
+"""Rendered objects of two sides, object by object."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainyard.diff.model import ObjectDiff
+from trainyard.objects import Object
+
+HIDDEN = "(hidden)"
+
+
+def object_diffs(
+    before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]], renamed: tuple[str, str] = ("", "")
+) -> tuple[ObjectDiff, ...]:
+    """Objects that are in one side alone, or differ, in the order of the new side; lost ones come last.
+
+    `renamed`: what a job was called and what it is called, so that its name alone is no difference.
+    """
+    old, new = _by_title(before, renamed), _by_title(after)
+    found = []
+    for title in [*new, *(title for title in old if title not in new)]:
+        lines = _unified(old.get(title), new.get(title))
+        if lines:
+            what = "added" if title not in old else "removed" if title not in new else "changed"
+            found.append(ObjectDiff(title, what, lines))
+    return tuple(found)
+
+
+def _by_title(objects: Sequence[dict[str, Any]], renamed: tuple[str, str] = ("", "")) -> dict[str, list[str]]:
+    old, new = renamed
+    found: dict[str, list[str]] = {}
+    for index, data in enumerate(objects):
+        title, lines = Object.of(data, index).title, _text(data)
+        if old:
+            title, lines = title.replace(old, new), [line.replace(old, new) for line in lines]
+        found[title] = found.get(title, []) + lines
+    return found
+
+
+def _unified(before: list[str] | None, after: list[str] | None) -> tuple[str, ...]:
+    lines = difflib.unified_diff(before or [], after or [], n=3, lineterm="")
+    return tuple(line for line in lines if not line.startswith(("---", "+++")))
+
+
+def _text(data: Mapping[str, Any]) -> list[str]:
+    import yaml
+
+    if data.get("kind") == "Secret":
+        data = {key: _masked(value) if key in ("data", "stringData") else value for key, value in data.items()}
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(data, Dumper=dumper, sort_keys=True, width=10**6, allow_unicode=True)
+    return text.splitlines()
+
+
+def _masked(values: Any) -> Any:
+    return dict.fromkeys(values, HIDDEN) if isinstance(values, Mapping) else HIDDEN

@@ -1,0 +1,150 @@
+"""One side of a comparison: a tree of files, and what its folders come to."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from trainyard.cluster import Platforms
+from trainyard.discover import Target, TargetKind
+from trainyard.errors import InputError
+from trainyard.plan.forecast import Forecast, Wishes, forecast
+from trainyard.plan.job import Unplannable, job_of, run_of
+from trainyard.plan.memory import GIB
+from trainyard.plan.repository import environment, quota
+from trainyard.plan.text import duration
+from trainyard.render import Rendering, render
+from trainyard.rendered import Prepared
+from trainyard.sources import Sources
+from trainyard.unit import Unit
+from trainyard.workload import workloads
+
+SETTINGS = ("NCCL_", "GLOO_", "UCX_", "FI_", "TRAINER_", "TORCH_", "OMP_", "CUDA_", "OMPI_", "HOROVOD_", "TF_")
+"""How the names of variables begin that say how ranks talk and in what batches they train."""
+
+
+@dataclass(slots=True)
+class Side:
+    """A tree of files. Its folders are rendered once."""
+
+    root: Path
+    renderings: dict[str, Rendering] = field(default_factory=dict)
+    sources: Sources = field(init=False)
+    platforms: Platforms = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sources = Sources(self.root)
+        self.platforms = Platforms(self.root, self.sources)
+
+    def jobs(self) -> set[str]:
+        """Every job folder."""
+        return {file.parent.relative_to(self.root).as_posix() for file in self.root.glob("jobs/*/*/job.yaml")}
+
+    def platform_folders(self) -> set[str]:
+        """Every platform folder of a cluster."""
+        files = self.root.glob("clusters/*/platform/kustomization.yaml")
+        return {file.parent.relative_to(self.root).as_posix() for file in files}
+
+    def render(self, folders: Iterable[str]) -> None:
+        """Render what was not yet."""
+        missing = sorted(set(folders) - set(self.renderings))
+        for folder, rendering in zip(missing, render(self.root, missing), strict=True):
+            self.renderings[folder] = rendering
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A job of one side, as far as it can be known."""
+
+    side: Side
+    folder: str
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be rendered; empty where it can."""
+        return self._unit if isinstance(self._unit, str) else ""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Effective variables of the container that trains, those that say how."""
+        if isinstance(self._unit, str):
+            return {}
+        found = environment(self._unit)
+        return {name: value for name, value in sorted(found.items()) if name.startswith(SETTINGS)}
+
+    @cached_property
+    def numbers(self) -> dict[str, str]:
+        """What it asks for and comes to, in the words of reports."""
+        if isinstance(self._unit, str):
+            return {}
+        facts = {kind: _data(self._unit, kind) for kind in ("TrainingJob", "Cluster", "Fabric")}
+        spec, cluster = _map(facts["TrainingJob"].get("spec")), _map(facts["Cluster"].get("metadata")).get("name", "")
+        batch = _map(spec.get("batch"))
+        team = self.folder.split("/")[1]
+        allowed = quota(self.side.root, str(cluster), team)
+        said = {
+            "cluster": str(cluster),
+            "nodes": str(spec.get("nodes", "")),
+            "GPUs": str(_gpus(self._unit) or ""),
+            f"quota of {team}, GPUs": "" if allowed is None else str(allowed),
+            "batch": "micro {micro} x accumulation {accumulation}, global {global}".format(
+                **{key: batch.get(key) for key in ("micro", "accumulation", "global")}
+            ),
+        }
+        return said | self._forecast(facts, allowed)
+
+    def _forecast(self, facts: Mapping[str, Mapping[str, Any]], allowed: int | None) -> dict[str, str]:
+        assert isinstance(self._unit, Unit)
+        job = job_of(facts["TrainingJob"], facts["Cluster"], facts["Fabric"], environment(self._unit))
+        try:
+            found = forecast(job, run_of(job), Wishes(), allowed)
+        except Unplannable as error:
+            return {"forecast": f"none: {error.reason}"}
+        return forecast_numbers(found)
+
+    @cached_property
+    def _unit(self) -> Unit | str:
+        rendering = self.side.renderings[self.folder]
+        try:
+            prepared = Prepared(self.side.sources, Target(self.folder, TargetKind.JOB))
+            if prepared.findings:
+                return prepared.findings[0].message
+            unit, origin = prepared.unit(rendering)
+            with suppress(InputError):  # a broken platform is told of itself
+                unit, _ = self.side.platforms.under(unit, origin)
+            return unit
+        except InputError as error:
+            return str(error)
+
+
+def forecast_numbers(found: Forecast) -> dict[str, str]:
+    """A forecast in a few lines."""
+    good, speed = found.goodput, found.speed
+    return {
+        "memory of a GPU": f"{speed.memory / GIB:.1f} GiB{'' if speed.fits else ', DOES NOT FIT'}",
+        "step": duration(speed.step.total),
+        "tokens/s": f"{speed.tokens_per_second:,.0f}",
+        "to the last step": duration(found.seconds + good.lost),
+        "GPU-hours": f"{found.gpu_hours:,.0f}",
+        "checkpoint every": duration(good.interval),
+    }
+
+
+def _gpus(unit: Unit) -> int:
+    total = 0
+    for workload in workloads(unit):
+        for pods in workload.pod_sets:
+            count = pods.count.value
+            total += (count if isinstance(count, int) else 0) * sum(container.gpus for container in pods.containers)
+    return total
+
+
+def _data(unit: Unit, kind: str) -> Mapping[str, Any]:
+    fact = unit.fact(kind)
+    return fact.data if fact is not None else {}
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

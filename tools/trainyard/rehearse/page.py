@@ -1,0 +1,55 @@
+"""The table of docs/rehearsal.md: what the linter and the rehearsal say of the same manifests."""
+
+import re
+import sys
+from pathlib import Path
+
+from trainyard.discover import discover
+from trainyard.finding import Severity
+from trainyard.pipeline import lint
+
+HOME = Path(__file__).resolve().parents[3]
+PAGE = HOME / "docs" / "rehearsal.md"
+CASES = HOME / "tests" / "rehearse" / "cases"
+_BEGINS, _ENDS = "<!-- written by tools/update-docs -->\n", "<!-- until here -->\n"
+_EXPECT = re.compile(r"# expect: (?P<rule>\S+) ?(?P<words>.*)")
+
+
+def table() -> str:
+    """A row for each case: what is wrong, and who says so before and while it runs."""
+    files = sorted(CASES.glob("*/bad.yaml"))
+    found = lint(HOME, discover([str(file) for file in files], HOME, HOME), use_cache=False)
+    lines = ["| case | linter | rehearsal |", "|---|---|---|"]
+    for file in files:
+        name = str(file.relative_to(HOME))
+        rules = [each.rule for each in found.findings if name in each.jobs and each.severity is Severity.ERROR]
+        told = _EXPECT.search(file.read_text())
+        seen = f"[{told['rule']}](rules/{told['rule']}.md)" if told else "nothing"
+        linted = ", ".join(f"[{rule}](rules/{rule}.md)" for rule in dict.fromkeys(rules)) or "nothing"
+        link = f"[{file.parent.name.replace('-', ' ')}](../{name})"
+        lines.append(f"| {link} | {linted} | {seen} |")
+    return "\n".join(lines) + "\n"
+
+
+def page(text: str) -> str:
+    """The page with its table as it is now."""
+    before, _, rest = text.partition(_BEGINS)
+    _, _, after = rest.partition(_ENDS)
+    return f"{before}{_BEGINS}{table()}{_ENDS}{after}"
+
+
+def main() -> int:
+    """Write the table, or with --check say whether it differs."""
+    text = PAGE.read_text()
+    differs = page(text) != text
+    if sys.argv[1:] == ["--check"]:
+        if differs:
+            print("docs/rehearsal.md differs from tests/rehearse/cases/: run tools/update-docs", file=sys.stderr)
+        return int(differs)
+    PAGE.write_text(page(text))
+    print(f"docs/rehearsal.md: {'changed' if differs else 'unchanged'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""What the repository's own trainer would refuse or lose: its model, and the room and rhythm of its checkpoints."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trainyard.finding import Severity
+from trainyard.quantity import quantity
+from trainyard.rules.registry import Problem, rule
+from trainyard.workload.model import Workload
+
+
+@rule("MOD001", "unknown-model", Severity.ERROR, needs=Workload)
+def unknown_model(workload: Workload) -> Iterator[Problem]:
+    """The trainer has no preset of the model that the job names.
+
+    Every rank ends at its start, with the names there are, after the nodes were waited for. Nothing is said where the
+    job runs another program.
+
+    Bad:
+        kind: TrainingJob
+        spec: {model: llama-4-8b}
+    Good:
+        kind: TrainingJob
+        spec: {model: llama-3.1-8b}
+    Near miss:
+        kind: TrainingJob
+        spec: {model: llama-4-8b, command: [torchrun, -m, my_trainer]}
+
+    Source: trainer/presets.py
+    """
+    import difflib
+
+    from trainyard.plan.shapes import shapes
+
+    spec = _spec(workload)
+    model = spec.get("model")
+    if workload.training_job is None or not _runs_the_trainer(spec) or not isinstance(model, str) or model in shapes():
+        return
+    near = difflib.get_close_matches(model, shapes(), 1)
+    known = f"did you mean {near[0]}?" if near else f"there are {', '.join(shapes())}"
+    spot = workload.training_job.at("spec", "model", label="no such preset")
+    yield Problem(f"model {model} is none that the trainer knows", spot, help=known)
+
+
+@rule("CKP001", "checkpoint-room", Severity.WARNING, needs=Workload)
+def checkpoint_room(workload: Workload) -> Iterator[Problem]:
+    """The claim for checkpoints has no room for those that are kept and the one that is being written.
+
+    The trainer saves 12 bytes a weight: fp32 weights and AdamW's two moments. Where storage enforces the size of a
+    claim, a save fails when it is full, and after a few of them the run ends.
+
+    Bad:
+        kind: TrainingJob
+        spec: {model: llama-3.1-8b, checkpoint: {size: 300Gi, keep: 3}}
+    Good:
+        kind: TrainingJob
+        spec: {model: llama-3.1-8b, checkpoint: {size: 400Gi, keep: 3}}
+    Near miss:
+        kind: TrainingJob
+        spec: {model: llama-3.1-8b, checkpoint: {size: 300Gi, keep: 2}}
+
+    Source: trainer/checkpoint.py
+    """
+    from trainyard.plan.goodput import BYTES_PER_WEIGHT
+    from trainyard.plan.shapes import shapes
+
+    spec = _spec(workload)
+    checkpoint = _map(spec.get("checkpoint"))
+    shape, size, keep = shapes().get(str(spec.get("model"))), quantity(checkpoint.get("size")), checkpoint.get("keep")
+    if workload.training_job is None or shape is None or size is None or not _runs_the_trainer(spec):
+        return
+    if not isinstance(keep, int) or isinstance(keep, bool):
+        return
+    one = BYTES_PER_WEIGHT * shape.parameters
+    if (keep + 1) * one <= size:
+        return
+    yield Problem(
+        f"{keep} checkpoints and the one being written take {(keep + 1) * one / 1e9:,.0f} GB, but the claim has "
+        f"{float(size) / 1e9:,.0f} GB",
+        workload.training_job.at("spec", "checkpoint", "size", label=f"one of {shape.name} takes {one / 1e9:,.0f} GB"),
+        (workload.training_job.at("spec", "checkpoint", "keep", label="kept"),),
+        "ask for a larger claim, or keep fewer",
+    )
+
+
+@rule("CKP002", "never-saved", Severity.WARNING, needs=Workload)
+def never_saved(workload: Workload) -> Iterator[Problem]:
+    """The run ends before its first checkpoint is due.
+
+    A pod that is lost a step before the end costs the whole run.
+
+    Bad:
+        kind: TrainingJob
+        spec: {steps: 1000, checkpoint: {everySteps: 1000}}
+    Good:
+        kind: TrainingJob
+        spec: {steps: 1000, checkpoint: {everySteps: 100}}
+    Near miss:
+        kind: TrainingJob
+        spec: {steps: 1000, checkpoint: {everySteps: 999}}
+
+    Source: trainer/loop.py
+    """
+    spec = _spec(workload)
+    steps, every = spec.get("steps"), _map(spec.get("checkpoint")).get("everySteps")
+    if workload.training_job is None or not _runs_the_trainer(spec):
+        return
+    if not isinstance(steps, int) or not isinstance(every, int) or every < steps:
+        return
+    yield Problem(
+        f"a checkpoint every {every} steps, but the run has {steps}: it ends before the first",
+        workload.training_job.at("spec", "checkpoint", "everySteps"),
+        (workload.training_job.at("spec", "steps", label="the whole run"),),
+        "save more often: tools/plan-job says how often is best",
+    )
+
+
+def _runs_the_trainer(spec: Mapping[str, Any]) -> bool:
+    """Whether the job's command starts the trainer of this repository, and not its measurement of a fabric."""
+    from trainyard.plan.job import PROGRAMS
+
+    command = spec.get("command", ["-m", "trainer"])
+    if not isinstance(command, list) or "-m" not in command:
+        return False
+    module = command[command.index("-m") + 1 :][:1]
+    return bool(module) and module[0] in PROGRAMS
+
+
+def _spec(workload: Workload) -> Mapping[str, Any]:
+    return _map(workload.training_job.data.get("spec")) if workload.training_job is not None else {}
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
