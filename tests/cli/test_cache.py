@@ -13,7 +13,6 @@ import pytest
 
 from tests.cli.command import GPT2, HOME, LLAMA, POD, Repository, command, environment
 
-
 QUOTA = """\
 apiVersion: v1
 kind: ResourceQuota
