@@ -31,6 +31,7 @@ from trainyard.suppress import find
 from trainyard.workload.environment import expand
 from trainyard.workload.model import EnvVar
 from trainyard.workload.shell import commands
+from trainyard.yamltext import lines_of
 
 FILE = "fuzzed.yaml"
 _SPOT = Spot(Object.of({"kind": "Job", "metadata": {"name": "job"}}, 0), ("spec",))
@@ -45,7 +46,7 @@ def _in(text: str, place: Position | None) -> None:
     """A place is none, or stands in the text: at a line that is there, at most one column behind its end."""
     if place is None:
         return
-    lines = text.removeprefix("\ufeff").split("\n")
+    lines = lines_of(text.removeprefix("\ufeff"))
     assert 1 <= place.line <= len(lines), place
     assert 1 <= place.column <= len(lines[place.line - 1]) + 1, place
 
@@ -54,7 +55,7 @@ def _refused(words: str, line: int, text: str) -> None:
     """A refusal is one line of words, about a line that is there."""
     assert words
     assert "\n" not in words
-    assert line <= text.count("\n") + 1
+    assert line <= len(lines_of(text))
 
 
 def yaml(data: bytes) -> None:

@@ -15,7 +15,7 @@ from trainyard.fieldpath import Path
 from trainyard.finding import Position
 from trainyard.inside import Inside
 from trainyard.scalars import resolve
-from trainyard.yamltext import control_character, problem_words
+from trainyard.yamltext import control_character, lines_of, problem_words
 
 Mark = Position
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -36,7 +36,7 @@ class Source:
     def lines(self) -> list[str]:
         """Lines of the text without their ends."""
         if self._lines is None:
-            self._lines = self.text.split("\n")
+            self._lines = lines_of(self.text)
         return self._lines
 
 
