@@ -13,6 +13,13 @@ import pytest
 
 from tests.cli.command import GPT2, HOME, LLAMA, POD, Repository, command, environment
 
+QUOTA = """\
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: small, namespace: research}
+spec: {hard: {requests.nvidia.com/gpu: "1"}}
+"""
+
 
 def unchanged(checkout: Repository, *arguments: str) -> int:
     count: int = checkout.report(*arguments)["summary"]["unchanged"]
@@ -160,6 +167,67 @@ def test_an_entry_that_is_damaged_or_foreign_is_made_anew(checkout: Repository) 
 
         assert unchanged(checkout) == 0, name
     assert unchanged(checkout) == 2
+
+
+def test_entries_in_one_anothers_place_decide_nothing(checkout: Repository) -> None:
+    """A broken job's entry and another cluster's platform, each whole and sealed, under names that are not theirs."""
+    checkout.lint()
+    sound = {entry.name: entry.read_bytes() for entry in entries(checkout)}
+    checkout.replace(f"{LLAMA}/job.yaml", "micro: 2", "micro: 3")
+    broken = checkout.report()
+
+    for entry, content in zip(entries(checkout), [*sound.values()][1:] + [*sound.values()][:1], strict=True):
+        entry.write_bytes(content)
+
+    assert checkout.report()["findings"] == broken["findings"] == checkout.report("--no-cache")["findings"] != []
+
+
+def test_what_another_branch_left_behind_decides_nothing(checkout: Repository) -> None:
+    checkout.git("checkout", "--quiet", "-b", "other")
+    checkout.replace("base/torchrun/service.yaml", "publishNotReadyAddresses: true", "publishNotReadyAddresses: false")
+    checkout.write("clusters/gpu-east/platform/broken.yaml", "a: [")
+    checkout.commit()
+    there = checkout.report()
+    checkout.git("checkout", "--quiet", "main")
+    here = checkout.report()
+    checkout.git("checkout", "--quiet", "other")
+
+    assert there["findings"] == checkout.report()["findings"] == checkout.report("--no-cache")["findings"] != []
+    assert here["findings"] == []
+
+
+def test_the_platform_is_rendered_once_for_all_runs(checkout: Repository) -> None:
+    """With its entry only the job is rendered; a finding about the platform still knows its place."""
+    checkout.lint()
+    checkout.write("clusters/gpu-east/platform/quota.yaml", QUOTA)
+    checkout.replace("clusters/gpu-east/platform/kustomization.yaml", "resources:\n", "resources:\n- quota.yaml\n")
+    fresh = checkout.report(LLAMA)["findings"]
+    with (checkout.root / LLAMA / "job.yaml").open("a") as out:
+        out.write("# again\n")
+
+    again = checkout.report(LLAMA)
+
+    assert again["summary"]["unchanged"] == 0
+    assert again["findings"] == fresh
+    assert {place["file"] for finding in fresh for place in [finding, *finding["related"]]} >= {
+        "clusters/gpu-east/platform/quota.yaml"
+    }
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("options", ["size=64k", "size=64m,ro"])
+def test_a_disk_that_is_full_or_read_only_costs_time_only(options: str, checkout: Repository, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)
+    try:
+        for _ in range(2):
+            done = checkout.lint(XDG_CACHE_HOME=str(disk))
+            assert (done.returncode, done.stderr) == (0, "")
+            assert done.stdout.startswith("2 jobs pass")
+        assert list(disk.rglob(".new-*")) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_entries_that_cannot_be_read_or_written_cost_time_only(checkout: Repository) -> None:

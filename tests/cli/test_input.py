@@ -180,3 +180,17 @@ def test_an_empty_path_is_bad_usage(checkout: Repository) -> None:
     done = checkout.lint("")
     assert done.returncode == 2
     assert str(done.stderr) == "lint-jobs: a PATH is empty: an unset variable, perhaps\n"
+
+
+def test_parts_of_the_targets_make_up_the_whole(checkout: Repository) -> None:
+    checkout.replace(f"{LLAMA}/job.yaml", "micro: 2", "micro: 3")
+
+    parts = [checkout.report("--shard", f"{number}/2") for number in (1, 2)]
+
+    assert [finding for part in parts for finding in part["findings"]] == checkout.report()["findings"] != []
+    assert [part["summary"]["exit_code"] for part in parts] in ([0, 1], [1, 0])
+    assert checkout.judged("--shard", "3/3") == []
+    for text in ("0/2", "3/2", "1", "a/b", "1/0", "-1/2"):
+        done = checkout.lint(f"--shard={text}")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"--shard {text}: expected the number of a part" in done.stderr

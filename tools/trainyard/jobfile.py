@@ -13,7 +13,7 @@ from trainyard.nodes import Node
 from trainyard.objects import Object
 from trainyard.rules.registry import declare
 from trainyard.sources import Sources
-from trainyard.violation import Violation, remedy, sentence, violations
+from trainyard.violation import Violation, not_finite, remedy, sentence, violations
 
 INVALID = declare(
     "SCH003",
@@ -50,6 +50,8 @@ def check_facts(node: Node, kind: str, home: File | None = None, sources: Source
     home = home or File(__file__).resolve().parents[2]
     validator, schema = _validator(home / "schemas" / "trainyard.dev" / f"{kind.lower()}_v1alpha1.json")
     document = node.plain()
+    if validator.is_valid(document) and not any(not_finite(document)):
+        return
     title = Object.of(document, 0).title if isinstance(document, dict) else kind
     for violation in violations(validator, schema, document):
         place = Place(title, format_path(document, violation.path), _position(node, violation))

@@ -15,7 +15,7 @@ from trainyard.fieldpath import Path
 from trainyard.finding import Position
 from trainyard.inside import Inside
 from trainyard.scalars import resolve
-from trainyard.yamltext import control_character, problem_words
+from trainyard.yamltext import control_character, lines_of, problem_words
 
 Mark = Position
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -36,7 +36,7 @@ class Source:
     def lines(self) -> list[str]:
         """Lines of the text without their ends."""
         if self._lines is None:
-            self._lines = self.text.split("\n")
+            self._lines = lines_of(self.text)
         return self._lines
 
 
@@ -235,6 +235,8 @@ class _Builder:
                     return self.found
         except yaml.MarkedYAMLError as error:
             message, line, column = problem_words(error, self.source.lines)
+            if line > len(self.source.lines):  # the parser ends a last line that nobody ended
+                line, column = len(self.source.lines), len(self.source.lines[-1]) + 1
             raise InputError(message, self.source.file, line, column) from None
         except yaml.YAMLError as error:
             raise InputError(f"YAML that cannot be read: {error}", self.source.file) from None

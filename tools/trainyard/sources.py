@@ -7,6 +7,7 @@ from pathlib import Path
 from trainyard import limits
 from trainyard.errors import InputError
 from trainyard.nodes import Node, load_documents
+from trainyard.yamltext import lines_of
 
 
 class Sources:
@@ -49,7 +50,7 @@ class Sources:
         found = self._lines.get(file)
         if found is None:
             try:
-                found = self.text(file).split("\n")
+                found = lines_of(self.text(file))
             except InputError:
                 found = []
             self._lines[file] = found

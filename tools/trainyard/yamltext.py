@@ -29,6 +29,16 @@ _WORDS = (
 )
 
 
+_BREAK = re.compile("\r\n?|[\n\x85\u2028\u2029]")
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines as the parser counts them, without their ends: the sign of old Macs and of mainframes ends one, too."""
+    if "\r" not in text and "\x85" not in text and "\u2028" not in text and "\u2029" not in text:
+        return text.split("\n")
+    return _BREAK.split(text)
+
+
 def control_character(text: str) -> tuple[int, int, str] | None:
     """Line, column and name of the first character that YAML forbids, or None."""
     found = _CONTROL.search(text)

@@ -41,6 +41,10 @@ def strict(text: str) -> Any:
         raise Refused(str(error)) from None
 
 
+def _shown(name: str) -> str:
+    return name if name.isprintable() else json.dumps(name)
+
+
 @dataclass(slots=True)
 class _Reading:
     text: str
@@ -90,10 +94,10 @@ class _Reading:
                 return found
             name = self._key()
             if name in found:
-                raise self.refusal(f"key {name} comes twice")
+                raise self.refusal(f"key {_shown(name)} comes twice")
             self.skip()
             if self.rest[:1] != ":":
-                raise self.refusal(f"no colon after {name}")
+                raise self.refusal(f"no colon after {_shown(name)}")
             self._go(self.at + 1)
             self.skip()
             found[name] = self.value(depth)

@@ -1,0 +1,68 @@
+"""What verify-jobs costs on many jobs, and how long a control plane takes to have many kwok nodes ready.
+
+    .tools/test/bin/python bench/verify.py
+    .tools/test/bin/python bench/verify.py --jobs 1000 --nodes 1000
+
+The jobs are those of bench/lint.py. verify-jobs starts an API server for each cluster that they land on, as it does for
+everybody, applies its platform and asks it about each job. Nodes come to an API server of their own, where kwok plays
+the kubelets. Seconds are of CPU, of all programs together, and wall seconds behind them.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HOME = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(HOME), str(HOME / "tools")]
+
+from bench.growth import measured  # noqa: E402  the repository's root comes first
+from bench.lint import repository  # noqa: E402
+from trainyard.controlplane.plane import running  # noqa: E402
+
+
+def nodes(count: int) -> float:
+    """Wall seconds from the first node that is created to the last that is ready."""
+    with running("kwok") as plane:
+        client = plane.client()
+        started = time.perf_counter()
+        for number in range(count):
+            client.create(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "metadata": {"name": f"node-{number:04d}", "annotations": {"kwok.x-k8s.io/node": "fake"}},
+                    "status": {"allocatable": {"cpu": "192", "memory": "2Ti", "nvidia.com/gpu": "8", "pods": "110"}},
+                }
+            )
+
+        def ready() -> bool:
+            conditions = (node["status"].get("conditions", []) for node in client.list("v1", "Node"))
+            return all(any(c["type"] == "Ready" and c["status"] == "True" for c in each) for each in conditions)
+
+        client.until(f"{count} nodes are ready", ready, 600)
+        return time.perf_counter() - started
+
+
+def main() -> None:
+    """Print both."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1000, metavar="N", help="default: 1000")
+    parser.add_argument("--nodes", type=int, default=1000, metavar="N", help="default: 1000")
+    options = parser.parse_args()
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start; CPU (wall) seconds")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "repository"
+        folder.mkdir()
+        repository(folder, options.jobs)
+        cost = measured([HOME / "tools" / "verify-jobs"], folder, cache=Path(place) / "cache")
+    each = cost.cpu / options.jobs * 1000
+    print(f"verify-jobs on {options.jobs} jobs: {cost.cpu:.1f} ({cost.wall:.1f}) s, {each:.0f} ms of CPU a job")
+    print(f"  largest process {cost.memory} MB", flush=True)
+    print(f"{options.nodes} kwok nodes: ready {nodes(options.nodes):.1f} s after the first was created")
+
+
+if __name__ == "__main__":
+    main()
