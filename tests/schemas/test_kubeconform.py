@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.schemas.conftest import HERE, HOME, unit_of
 from trainyard.objects import Object
 from trainyard.schema import OLDER_FIELD, VIOLATION, check, schema_of
@@ -69,16 +71,21 @@ def mutant(data: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     return made
 
 
-def refused_by_kubeconform(folder: Path, documents: list[dict[str, Any]]) -> set[int]:
-    """The numbers of the documents that it does not take."""
-    for number, document in enumerate(documents):
-        (folder / f"{number:05d}.json").write_text(json.dumps(document, ensure_ascii=False))
+def kubeconform(*arguments: str, stdin: bytes = b"") -> Any:
+    """Its report on files, or on standard input."""
     places = ("kubernetes/{{.Group}}", "{{.Group}}")
     locations = [f"{place}/{{{{.ResourceKind}}}}_{{{{.ResourceAPIVersion}}}}.json" for place in places]
     command = [str(HOME / ".tools/bin/kubeconform"), "-strict", "-summary", "-output", "json"]
     command += [word for location in locations for word in ("-schema-location", location)]
-    done = subprocess.run([*command, str(folder)], cwd=SCHEMAS, env={}, capture_output=True, check=False)
-    report = json.loads(done.stdout)
+    done = subprocess.run([*command, *arguments], cwd=SCHEMAS, env={}, input=stdin, stdout=subprocess.PIPE, check=False)
+    return json.loads(done.stdout)
+
+
+def refused_by_kubeconform(folder: Path, documents: list[dict[str, Any]]) -> set[int]:
+    """The numbers of the documents that it does not take."""
+    for number, document in enumerate(documents):
+        (folder / f"{number:05d}.json").write_text(json.dumps(document, ensure_ascii=False))
+    report = kubeconform(str(folder))
     assert sum(report["summary"].values()) == len(documents)
     assert report["summary"]["skipped"] == 0
     return {int(Path(one["filename"]).stem) for one in report["resources"]}
@@ -96,3 +103,20 @@ def test_every_verdict_is_kubeconforms(tmp_path: Path) -> None:
 
     assert [documents[n] for n in sorted(refused ^ theirs)] == []
     assert 500 < len(refused) < len(documents) - 500
+
+
+FOLDERS = sorted(
+    str(file.parent.relative_to(HOME))
+    for pattern in ("jobs/*/*/kustomization.yaml", "clusters/*/platform/kustomization.yaml")
+    for file in HOME.glob(pattern)
+)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_kustomize_builds_passes_kubeconform(folder: str) -> None:
+    built = subprocess.run([HOME / ".tools/bin/kustomize", "build", folder], cwd=HOME, capture_output=True, check=True)
+
+    report = kubeconform(stdin=built.stdout)
+
+    assert report["resources"] == []
+    assert report["summary"]["valid"] == built.stdout.count(b"\nkind: ") > 5
