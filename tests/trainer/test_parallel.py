@@ -32,6 +32,15 @@ def test_accumulation_and_recomputation_change_nothing(train: Trainer, one_rank:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_layers_that_are_computed_again_train_alike(train: Trainer, one_rank: Run, way: str) -> None:
+    run = train("run=again", *WAYS[way], "activation_checkpointing=full", "steps=4", ranks=2)
+
+    assert run.code == 0, run.errors
+    for step in (1, 2, 3):  # the learning rate is the longer run's up to here
+        assert run.curve[step] == pytest.approx(one_rank.curve[step], rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_images_train_alike(train: Trainer, images: Path, way: str) -> None:
     keys = ["model=vit-tiny", f"dataset={images}", "steps=4"]
     alone = train("run=alone", *keys)
