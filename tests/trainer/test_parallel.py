@@ -39,6 +39,15 @@ def test_layers_that_are_computed_again_may_be_shared_out(train: Trainer, one_ra
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_layers_that_are_computed_again_train_alike(train: Trainer, one_rank: Run, way: str) -> None:
+    run = train("run=again", *WAYS[way], "activation_checkpointing=full", "steps=4", ranks=2)
+
+    assert run.code == 0, run.errors
+    for step in (1, 2, 3):  # the learning rate is the longer run's up to here
+        assert run.curve[step] == pytest.approx(one_rank.curve[step], rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_images_train_alike(train: Trainer, images: Path, way: str) -> None:
     keys = ["model=vit-tiny", f"dataset={images}", "steps=4"]
     alone = train("run=alone", *keys)

@@ -32,6 +32,8 @@ class Ended:
     codes: dict[str, int]
     disrupted: bool
     killed_in_grace: bool
+    wound_down: bool
+    """Ended because the job was over."""
     restarted: int
     """How often its containers were started again in place."""
 
@@ -217,6 +219,7 @@ def _ended(pod: RunningPod) -> Ended:
         codes=pod.exit_codes,
         disrupted=pod.disrupted,
         killed_in_grace=any(each.killed_in_grace for each in every),
+        wound_down=pod.stopping_since is not None and not pod.disrupted,
         restarted=sum(max(0, len(each.codes) - 1) for each in every),
     )
 

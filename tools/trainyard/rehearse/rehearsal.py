@@ -91,6 +91,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
     made_up: list[MadeUp] = []
     (state / "notes").mkdir(mode=0o777)
     with open_network(plan, strict=wishes.strict) as network:
+        substitutes.loopback = not network.strict
         plans = [
             pod_plan(workload, each, _known(network, spots[each.name]), substitutes, made_up) for each in everyone.pods
         ]

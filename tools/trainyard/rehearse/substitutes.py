@@ -25,6 +25,8 @@ class Substitutes:
     steps: int
     save_every: int
     ranks_per_pod: Mapping[str, int] = field(default_factory=dict)
+    loopback: bool = False
+    """Whether pods share addresses, so that only one of them could serve metrics on a port."""
     collective_seconds: int | None = None
     """Timeout of a collective, where another is needed than the trainer's."""
     told: dict[str, str] = field(default_factory=dict)
@@ -106,6 +108,8 @@ class Substitutes:
                 return self._say("steps between checkpoints", name, value, str(self.save_every))
             case "METRICS_EVERY_STEPS":
                 return "1"
+            case "METRICS_PORT" if self.loopback:
+                return self._say("metrics port", name, value, "0")
             case "PRECISION":
                 return self._say("precision", name, value, "fp32")
             case "MICRO_BATCH" if self.batch:

@@ -99,7 +99,8 @@ def _ending(run: Run) -> str:
 
 
 def _codes(run: Run) -> str:
-    bad = [f"{each.pod} {name} {code}" for each in run.outcome.pods for name, code in each.codes.items() if code]
+    counted = [each for each in run.outcome.pods if not each.wound_down]
+    bad = [f"{each.pod} {name} {code}" for each in counted for name, code in each.codes.items() if code]
     return f"exit codes {', '.join(dict.fromkeys(bad))}" if bad else "all exit codes 0"
 
 

@@ -152,7 +152,7 @@ def _shared_memory_of(seen: Seen, pod: str) -> tuple[str, Spot]:
 
 def _failure(seen: Seen, run: Run) -> Problem:
     """The first pod that named an error, else the first that ended with one."""
-    bad = [each for each in run.outcome.pods if any(each.codes.values())]
+    bad = [each for each in run.outcome.pods if any(each.codes.values()) and not each.wound_down]
     said = run.observed.blame([each.pod for each in bad])
     ended = next((each for each in bad if said is not None and each.pod == said[0]), bad[0] if bad else None)
     if ended is None:
