@@ -59,8 +59,9 @@ def beside_others(values: Array) -> Array:
 def needed(runs: Array, units: int, *, nodes: bool) -> tuple[float, int | None, int]:
     """What a baseline (rows: runs, columns: units) asks for, `units` being judged together.
 
-    Noise of one run of a unit, as all but a tenth of them have it at most; later runs that it takes to find the target in it, None where no number
-    makes up for so small a baseline; runs that the next baseline should have then, or MOST_RUNS where that is the end.
+    Noise of one run of a unit, as all but a tenth of them have it at most; later runs that it takes to find the target
+    in it, None where no number makes up for so small a baseline; runs that the next baseline should have then, or
+    MOST_RUNS where that is the end.
     """
     target, fewest = (NODE_TARGET, NODE_FEWEST) if nodes else (CLUSTER_TARGET, CLUSTER_FEWEST)
     noise, prior = noise_of(runs)
