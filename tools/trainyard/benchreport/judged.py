@@ -19,6 +19,10 @@ NODE_FEWEST = 8
 """The same of nodes: of so many, two of one node may well be disturbed."""
 
 
+NOISY = 0.9
+"""The part of units that are no noisier than what runs are asked for by."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What a comparison found of units: the cluster's measures, or the nodes in one measure."""
@@ -55,12 +59,13 @@ def beside_others(values: Array) -> Array:
 def needed(runs: Array, units: int, *, nodes: bool) -> tuple[float, int | None, int]:
     """What a baseline (rows: runs, columns: units) asks for, `units` being judged together.
 
-    Noise of one run of the noisiest unit; later runs that it takes to find the target in it, None where no number
-    makes up for so small a baseline; runs that the next baseline should have then, or MOST_RUNS where that is the end.
+    Noise of one run of a unit, as all but a tenth of them have it at most; later runs that it takes to find the target
+    in it, None where no number makes up for so small a baseline; runs that the next baseline should have then, or
+    MOST_RUNS where that is the end.
     """
     target, fewest = (NODE_TARGET, NODE_FEWEST) if nodes else (CLUSTER_TARGET, CLUSTER_FEWEST)
     noise, prior = noise_of(runs)
-    worst, there = float(noise.max()), len(runs)
+    worst, there = float(np.quantile(noise, NOISY)), len(runs)
     asked = runs_needed(worst, units, target, there, prior, fewest)
     equal = runs_needed(worst, units, target, None, 0.0, fewest)
     # few runs overstate the noise, so the next baseline is twice as large at most, and says anew

@@ -20,7 +20,7 @@ def markdown(report: Report) -> str:
     if len(found.findings) > MOST:
         lines.append(f"- and {len(found.findings) - MOST} more")
     lines += [
-        f"- {_plain(change.measure)} changed by {change.change:+.1%} with {_plain(change.run)} ({chance(change.p)})"
+        f"- {_plain(f'{change.measure} changed by {change.change:+.1%} with {change.run} ({chance(change.p)})')}"
         for change in report.changes[:MOST]
     ]
     lines += [f"- post-mortem, {_plain(cause(one))}" for one in report.causes[:MOST]]
