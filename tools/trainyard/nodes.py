@@ -246,6 +246,8 @@ class _Builder:
     def _raw(self, start: Any, end: Any) -> RawMark | None:
         if self.inside is not None:
             return self.inside.place(start, end)
+        if start.index >= len(self.source.text):  # behind a last line that nobody ended, the parser is on the next
+            return (self.source, len(self.source.lines), len(self.source.lines[-1]) + 1, 1)
         length = end.column - start.column if end.line == start.line else 1
         return (self.source, start.line + 1, start.column + 1, length if length > 0 else 1)
 
