@@ -179,13 +179,15 @@ def test_time_that_is_too_short_for_a_save_is_told(train: Trainer) -> None:
 
 
 def test_without_a_cadence_it_is_reckoned_from_the_time_between_failures(train: Trainer) -> None:
-    """A failure every 36 ms: a run that saves as often as it can."""
-    run = train("run=daly", "checkpoint.every_steps=0", "checkpoint.mtbf_hours=0.00001", "checkpoint.keep=99")
+    """A failure every 36 ms: a run that saves as often as it can, which is at most half of the time."""
+    run = train(
+        "run=daly", "steps=60", "checkpoint.every_steps=0", "checkpoint.mtbf_hours=0.00001", "checkpoint.keep=99"
+    )
 
     steps = sorted(int(path.name.removeprefix("step-")) for path in train.folder("daly").glob("step-*"))
     assert run.code == 0
-    assert steps[-1] == 12
-    assert len(steps) >= 3
+    assert len(steps) >= 2
+    assert steps[-1] == 60
 
 
 def test_keep_newest_and_every_nth(train: Trainer) -> None:
