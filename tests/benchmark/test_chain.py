@@ -12,7 +12,7 @@ from tests.observability.catalogue import known_metrics
 from tests.observability.programs import parsed_queries
 from trainyard.benchmark.create import make
 from trainyard.benchmark.nodes import faults, fingerprint
-from trainyard.benchmark.prometheus import FIRMWARE, PHASES, STEPS, USAGE
+from trainyard.benchmark.prometheus import PHASES, STEPS, USAGE
 from trainyard.benchmark.rehearse import steps
 
 HOME = Path(__file__).resolve().parents[2]
@@ -52,8 +52,8 @@ def test_queries_are_promql_and_name_what_exists() -> None:
     for expression, said in zip(expressions, parsed_queries(expressions), strict=True):
         assert not said.get("error"), (expression, said)
         for selector in said["selectors"]:
-            assert selector["name"] in known, (expression, selector)
-    assert FIRMWARE["network card"][0] in known
+            assert selector["metric"] in known, (expression, selector)
+            assert set(selector["labels"]) <= known[selector["metric"]].labels, (expression, selector)
 
 
 def test_a_node_that_lost_a_gpu_is_named_and_labels_make_the_fingerprint() -> None:

@@ -98,7 +98,7 @@ def test_runs_of_the_baseline_are_passed_over_and_the_newest_can_be_asked_for(be
     files = bench.locked(nodes=4)
     files += bench.write([run(number, 4, cluster=0.8 if number < LATER[3] else 1.0) for number in LATER])
     assert bench.compare(*files, "--last", "3", "--format", "json").document["runs"] == [
-        f"gpu-east-{number:03d}" for number in LATER[3:]
+        f"gpu-east-{number:03d}" for number in LATER[-3:]
     ]
     said = bench.compare(*files[:BASELINE])
     assert (said.code, said.errors) == (2, "bench-report: every run given is one of the baseline's own\n")
