@@ -27,6 +27,8 @@ _BUS_ERRORS = (128 + 7, 256 - 7)
 _NO_NAME = ("NXDOMAIN", "NODATA")
 _MOST_RANKS_TOLD = 8
 _LONGEST_QUOTE = 200
+_OF_MEETING = ("RDV", "NET", "MPI")
+"""Families of rules about how ranks meet, which is where most jobs end that do not start."""
 Told = tuple[Rule, Problem]
 
 
@@ -197,10 +199,10 @@ def _standing(run: Run) -> str:
 
 def _linted(seen: Seen) -> str:
     """What the linter calls an error in the same job, which is the likely cause."""
-    for rule, problem in found_by_rules(all_rules(), seen.loaded.unit):
-        if rule.severity is Severity.ERROR:
-            return f"the linter says {rule.id}: {problem.message}"
-    return ""
+    found = found_by_rules(all_rules(), seen.loaded.unit)
+    errors = [(rule.id, problem.message) for rule, problem in found if rule.severity is Severity.ERROR]
+    errors.sort(key=lambda error: error[0][:3] not in _OF_MEETING)
+    return f"the linter says {errors[0][0]}: {errors[0][1]}" if errors else ""
 
 
 def _container(seen: Seen, pod: str, name: str) -> Container | None:
