@@ -15,6 +15,7 @@ CHECKED_ONLY = {
     "learningRateScaling.rule",
     "learningRateScaling.baseLearningRate",
     "learningRateScaling.baseBatch",
+    "deepspeedVersion",
     "ncclVersion",
 }
 """Fields of a TrainingJob that the linter reads and no object gets."""
@@ -30,7 +31,14 @@ FORECAST = {
     )
 }
 """Facts that tools/plan-job reckons with."""
-CHECKED_FACTS = {"transport", "nodes", "node.gpu", "storage.datasetClaims", "ncclVersion"} | FORECAST
+CHECKED_FACTS = {
+    "transport",
+    "nodes",
+    "node.gpu",
+    "storage.datasetClaims",
+    "deepspeedVersion",
+    "ncclVersion",
+} | FORECAST
 """Facts of fabrics and clusters that the linter and people read and no object gets."""
 
 

@@ -84,7 +84,7 @@ def test_a_section_of_nonsense_is_no_fault(section: str, junk: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rows: {", "runs.yaml:2:1: a value is missing"),
+        ("rows: {", "runs.yaml:1:8: a value is missing"),
         ("rows: 3", "runs.yaml: has no list of `rows`"),
         ("rows: [3]", "runs.yaml: has no list of `rows`"),
         ("", "runs.yaml: has no list of `rows`"),

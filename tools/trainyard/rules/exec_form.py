@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from trainyard.finding import Severity
 from trainyard.rules.once import once
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule
+from trainyard.workload.command import SHELLS, basename
 from trainyard.workload.model import Container, Word, Workload
 
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))")
@@ -55,14 +57,15 @@ def shell_syntax_without_shell(workload: Workload) -> Iterator[Problem]:
             spec:
               containers:
               - name: trainer
-                command: [sh, -c]
-                args: ["torchrun --nnodes=4 --node_rank=$JOB_COMPLETION_INDEX train.py"]
+                command: [torchrun, --nnodes=4, --no-python]
+                args: [sh, -c, "exec python train.py --seed $RANK"]
 
     Source: https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/
     """
     for pod_set in workload.pod_sets:
         for container in pod_set.containers:
-            for word in container.words if container.launch is not None else ():
+            words = container.words if container.launch is not None else ()
+            for word in takewhile(lambda word: basename(word) not in SHELLS, words):
                 found = _of_a_shell(container, word)
                 if found:
                     yield Problem(

@@ -10,7 +10,7 @@ from trainyard.workload.model import Word
 from trainyard.workload.plain import sequence
 from trainyard.workload.shell import Command, commands
 
-_SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 _WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _NESTED = 4
 
@@ -61,7 +61,7 @@ def _taken_apart(command: Command, levels: int, read: Callable[[str], tuple[str,
 
 def _file(words: tuple[Word, ...]) -> int:
     """The index of the word that names a file which may be a script: behind a shell, else the first."""
-    start = next((i for i, word in enumerate(words) if basename(word) in _SHELLS), None)
+    start = next((i for i, word in enumerate(words) if basename(word) in SHELLS), None)
     if start is None or not _only_wraps(words[:start]):
         return 0
     behind = (i for i in range(start + 1, len(words)) if not words[i].text.startswith(("-", "+")))
@@ -70,7 +70,7 @@ def _file(words: tuple[Word, ...]) -> int:
 
 def _script(words: tuple[Word, ...]) -> Word | None:
     """The word that holds a script, where the words call a shell with `-c`."""
-    start = next((i for i, word in enumerate(words) if basename(word) in _SHELLS), None)
+    start = next((i for i, word in enumerate(words) if basename(word) in SHELLS), None)
     if start is None or not _only_wraps(words[:start]):
         return None
     reads_word = False
