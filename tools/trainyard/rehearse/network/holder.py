@@ -113,13 +113,16 @@ def _check(result: int) -> None:
 
 
 def _kill_all_in(held: list[int], *, seconds: float) -> None:
-    """Kill what runs in the namespaces, and for some seconds what is only about to enter one."""
+    """Kill what runs in the namespaces, and for some seconds what is only about to enter one.
+
+    They are held open until then: the number of one that is gone may be that of another rehearsal's next one.
+    """
     ours = {os.fstat(each).st_ino for each in held}
-    for each in held:
-        os.close(each)
     until = time.monotonic() + seconds
     while _kill_once(ours) or time.monotonic() < until:
         time.sleep(0.02)
+    for each in held:
+        os.close(each)
 
 
 def _kill_once(namespaces: set[int]) -> bool:
