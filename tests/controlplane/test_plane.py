@@ -13,8 +13,9 @@ import pytest
 
 from tests.controlplane.harness import HOME
 from trainyard.controlplane import running
-from trainyard.controlplane.supervisor import PREFIX, STALE_SECONDS, sweep
+from trainyard.controlplane.supervisor import PREFIX, sweep
 from trainyard.errors import Fault
+from trainyard.leftovers import STALE_SECONDS
 
 pytestmark = pytest.mark.controlplane
 

@@ -1,19 +1,15 @@
 """job.yaml, fabric.yaml and cluster.yaml against our own schemas, before kustomize runs: the line is still known."""
 
-import json
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path as File
-from typing import Any
 
-from trainyard.errors import Fault
 from trainyard.fieldpath import Path, format_path
 from trainyard.finding import Finding, Fix, Place, Position, Severity
 from trainyard.nodes import Node
 from trainyard.objects import Object
 from trainyard.rules.registry import declare
 from trainyard.sources import Sources
-from trainyard.violation import Violation, not_finite, remedy, sentence, violations
+from trainyard.violation import Violation, not_finite, remedy, sentence, validator_of, violations
 
 INVALID = declare(
     "SCH003",
@@ -48,7 +44,7 @@ def check_facts(node: Node, kind: str, home: File | None = None, sources: Source
     read from, findings say how they are fixed. Fault where there is no schema for `kind`.
     """
     home = home or File(__file__).resolve().parents[2]
-    validator, schema = _validator(home / "schemas" / "trainyard.dev" / f"{kind.lower()}_v1alpha1.json")
+    validator, schema = validator_of(home / "schemas" / "trainyard.dev" / f"{kind.lower()}_v1alpha1.json")
     document = node.plain()
     if validator.is_valid(document) and not any(not_finite(document)):
         return
@@ -66,17 +62,6 @@ def _fix(node: Node, violation: Violation, sources: Sources) -> Fix | None:
     mend = Mender(node, sources)
     found = remedy(violation, mend.document.at(*violation.path)) if isinstance(node.value, dict) else None
     return None if found is None else mend(found, violation.help)
-
-
-@cache
-def _validator(schema_file: File) -> tuple[Any, dict[str, Any]]:
-    import jsonschema_rs
-
-    try:
-        schema = json.loads(schema_file.read_bytes())
-        return jsonschema_rs.validator_for(schema), schema
-    except (OSError, ValueError) as error:
-        raise Fault(f"{schema_file} is no usable JSON Schema: {error}") from error
 
 
 def _author_path(path: Path) -> Path:

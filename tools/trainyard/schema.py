@@ -7,18 +7,17 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path as File
 from typing import Any
 
-from trainyard.errors import Fault
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
 from trainyard.objects import Object
 from trainyard.remedy import Remedy
 from trainyard.rules.registry import declare
 from trainyard.unit import Unit
-from trainyard.violation import field_name, nearest, not_finite, remedy, sentence, violations
+from trainyard.violation import field_name, nearest, not_finite, remedy, sentence, validator_of, violations
 
 VIOLATION = declare(
     "SCH001",
@@ -189,7 +188,7 @@ def _problems(schemas: File, unit_index: int, rendered: Object, is_job: bool) ->
     data, text = rendered.data, json.dumps(rendered.data, ensure_ascii=False)
     if "null" in text:
         data = _without_nulls(data, everywhere=schema_file.parts[-3] == "kubernetes")
-    validator, schema = _validator(schema_file)
+    validator, schema = validator_of(schema_file)
     # The validator takes a NaN and an infinity, which YAML can write, for null.
     is_json = not ("NaN" in text or "Infinity" in text) or not any(not_finite(data))
     if is_json and validator.is_valid(data):
@@ -201,17 +200,6 @@ def _problems(schemas: File, unit_index: int, rendered: Object, is_job: bool) ->
             unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix
         )
         yield found if is_job else _dated(found)
-
-
-@cache
-def _validator(schema_file: File) -> tuple[Any, dict[str, Any]]:
-    import jsonschema_rs
-
-    try:
-        schema = json.loads(schema_file.read_bytes())
-        return jsonschema_rs.validator_for(schema), schema
-    except (OSError, ValueError) as error:
-        raise Fault(f"{schema_file} is no usable JSON Schema: {error}") from error
 
 
 @lru_cache(maxsize=1024)

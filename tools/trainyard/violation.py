@@ -3,10 +3,13 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import isfinite
+from pathlib import Path as File
 from types import UnionType
 from typing import Any
 
+from trainyard.errors import Fault
 from trainyard.fieldpath import Path, format_path
 from trainyard.objects import Spot
 from trainyard.remedy import Remedy, put, rename
@@ -43,6 +46,18 @@ _TYPE_WORDS = {
     "object": "a map",
     "string": "a string",
 }
+
+
+@cache
+def validator_of(schema_file: File) -> tuple[Any, dict[str, Any]]:
+    """The validator of a schema, and the schema itself, read once. Fault where it cannot be used."""
+    import jsonschema_rs
+
+    try:
+        schema = json.loads(schema_file.read_bytes())
+        return jsonschema_rs.validator_for(schema), schema
+    except (OSError, ValueError) as error:
+        raise Fault(f"{schema_file} is no usable JSON Schema: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainyard import leftovers
 from trainyard.controlplane import programs
 
 PREFIX = "trainyard-control-plane-"
 START_SECONDS = 120
 """How long a plane may take to become ready on a machine that does much else."""
-STALE_SECONDS = 60
-"""From which age on a folder that nobody holds is a left-over and not one that is being made."""
 PORT_TRIES = 5
 PORT_TAKEN = "address already in use"
 LOG_LINES = 8
@@ -86,25 +85,7 @@ def main() -> int:
 
 def sweep(where: Path | None = None) -> list[Path]:
     """Remove what planes left behind whose supervisor was killed. Gives what it removed."""
-    removed = []
-    for folder in (where or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
-        try:
-            status = folder.lstat()
-            if status.st_uid != os.getuid() or time.time() - status.st_mtime < STALE_SECONDS:
-                continue
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-            removed.append(folder)
-        finally:
-            os.close(descriptor)
-    return removed
+    return leftovers.sweep(PREFIX, where)
 
 
 class _Supervisor:

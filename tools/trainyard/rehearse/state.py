@@ -6,14 +6,13 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from trainyard import leftovers
+
 PREFIX = "trainyard-rehearsal-"
-STALE_SECONDS = 60
-"""From which age on a folder that nobody holds is a left-over and not one that is being made."""
 _NEW_MOUNTS = 0x00020000
 _PRIVATE = 1 << 18
 _RECURSIVE = 1 << 14
@@ -36,24 +35,7 @@ def state_folder() -> Iterator[Path]:
 
 def sweep(where: Path | None = None) -> list[Path]:
     """Remove the folders of rehearsals that were killed. Gives what it removed."""
-    removed = []
-    for folder in (where or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
-        try:
-            status = folder.lstat()
-            if status.st_uid != os.getuid() or time.time() - status.st_mtime < STALE_SECONDS:
-                continue
-            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-            removed.append(folder)
-        except BlockingIOError:
-            continue
-        finally:
-            os.close(held)
-    return removed
+    return leftovers.sweep(PREFIX, where)
 
 
 def own_mounts() -> bool:
