@@ -27,7 +27,16 @@ def unchanged(checkout: Repository, *arguments: str) -> int:
 
 
 def entries(checkout: Repository) -> list[Path]:
-    return sorted((checkout.root.parent / "cache/trainyard").rglob("*.json"))
+    return sorted(file for file in kept(checkout) if not file.name.startswith("common-"))
+
+
+def common(checkout: Repository) -> list[Path]:
+    """What entries depend on alike."""
+    return sorted(file for file in kept(checkout) if file.name.startswith("common-"))
+
+
+def kept(checkout: Repository) -> list[Path]:
+    return list((checkout.root.parent / "cache/trainyard").rglob("*.json"))
 
 
 def edit(file: str) -> Callable[[Repository], None]:
@@ -169,6 +178,41 @@ def test_an_entry_that_is_damaged_or_foreign_is_made_anew(checkout: Repository) 
     assert unchanged(checkout) == 2
 
 
+@pytest.mark.parametrize("damage", ["empty", "half", "binary", "a list", "hollow"])
+def test_what_entries_have_in_common_is_made_anew_where_it_is_damaged(damage: str, checkout: Repository) -> None:
+    assert unchanged(checkout) == 0
+    assert len(common(checkout)) == 4  # of two jobs and two platforms
+    for file in common(checkout):
+        file.write_bytes(DAMAGES[damage](file.read_bytes()))
+
+    assert [unchanged(checkout), unchanged(checkout)] == [0, 2]
+
+
+def test_what_entries_have_in_common_decides_nothing_in_anothers_place(checkout: Repository) -> None:
+    checkout.lint()
+    one, *others = common(checkout)
+    checkout.replace("base/torchrun/service.yaml", "publishNotReadyAddresses: true", "publishNotReadyAddresses: false")
+    checkout.lint()
+    for file in common(checkout):
+        if file not in (one, *others):
+            file.write_bytes(one.read_bytes())
+
+    assert checkout.report()["findings"] == checkout.report("--no-cache")["findings"] != []
+
+
+def test_what_entries_have_in_common_does_not_pile_up(checkout: Repository) -> None:
+    checkout.lint()
+    folder = common(checkout)[0].parent
+    for number in range(300):
+        (folder / f"common-{number}.json").write_bytes(b"[]")
+        os.utime(folder / f"common-{number}.json", (number, number))
+    checkout.replace("base/torchrun/service.yaml", "publishNotReadyAddresses: true", "publishNotReadyAddresses: false")
+    checkout.lint()
+
+    assert len(common(checkout)) == 256
+    assert unchanged(checkout) == 2
+
+
 def test_entries_in_one_anothers_place_decide_nothing(checkout: Repository) -> None:
     """A broken job's entry and another cluster's platform, each whole and sealed, under names that are not theirs."""
     checkout.lint()
@@ -232,7 +276,7 @@ def test_a_disk_that_is_full_or_read_only_costs_time_only(options: str, checkout
 
 def test_entries_that_cannot_be_read_or_written_cost_time_only(checkout: Repository) -> None:
     checkout.lint()
-    for entry in entries(checkout):
+    for entry in kept(checkout):
         entry.unlink()
         entry.mkdir()
 

@@ -12,17 +12,21 @@ import stat
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trainyard import limits
+from trainyard.frozen import dataclass
 
 ABSENT = "absent"
 FOLDER = "folder"
 LINK = "link:"
 OTHER = "other"
 """Nothing that a run would have read: too large, a pipe, a device, or not readable."""
+
+_COMMON = "common-"
+_COMMONS = 256
+"""Sets of files in common that are kept: some for each cluster, launcher and state of the bases."""
 
 _HOME = Path(__file__).resolve().parents[2]
 _TOOL = ("tools/trainyard", "schemas", ".tools/bin", "requirements/lint.txt")
@@ -50,12 +54,27 @@ class Digests:
 
 
 @dataclass(frozen=True, slots=True)
+class Common:
+    """What many results depend on alike, such as bases and clusters: kept, and compared with the files, once."""
+
+    name: str
+    """sha256 over the reads."""
+    reads: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A result that still holds."""
 
     result: Any
-    reads: Mapping[str, str]
-    """Each file that it depends on, with its digest."""
+    own: Mapping[str, str]
+    """Each file that it alone depends on, with its digest."""
+    common: Common
+
+    @property
+    def reads(self) -> Mapping[str, str]:
+        """Each file that it depends on, with its digest."""
+        return {**self.common.reads, **self.own}
 
 
 class Cache:
@@ -65,6 +84,7 @@ class Cache:
         self._folder = _cache_home() / "trainyard" / text_digest(str(root))[:16]
         self._digests = digests
         self._tool = tool_fingerprint()
+        self._commons: dict[str, Common | None] = {}
 
     def get(self, key: str) -> Any | None:
         """The result kept for `key`, or None where there is none that still holds."""
@@ -78,40 +98,76 @@ class Cache:
             if hashlib.sha256(kept).hexdigest().encode() != seal:
                 return None
             entry = json.loads(kept)
-            if entry["tool"] != self._tool or entry["key"] != key:
+            if entry["tool"] != self._tool or entry["key"] != key or not self._holds(entry["reads"]):
                 return None
-            for file, digest in entry["reads"].items():
-                if self._digests.of(file) != digest:
-                    return None
             for listed, digest in entry["listings"].items():
                 if self._digests.listing(listed) != digest:
                     return None
-            return Entry(entry["result"], entry["reads"])
+            common = self._common(entry["common"])
+            return None if common is None else Entry(entry["result"], entry["reads"], common)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def put(self, key: str, reads: Mapping[str, str], listings: Iterable[str], result: Any) -> None:
-        """Keep a result. `reads` names each file that it depends on, with the digest that was judged."""
+        """Keep a result. `reads` names each file that it depends on, with the digest that was judged.
+
+        What lies outside the folders `listings` is taken for what other results depend on too.
+        """
+        folders = {folder: self._digests.listing(folder) for folder in listings}
+        inside = tuple(f"{folder}/" for folder in folders)
+        own = {file: digest for file, digest in reads.items() if f"{file}/".startswith(inside)}
+        common = json.dumps(sorted(reads.items() - own.items()), separators=(",", ":")).encode()
+        name = hashlib.sha256(common).hexdigest()
         entry = {
             "tool": self._tool,
             "key": key,
-            "reads": dict(reads),
-            "listings": {folder: self._digests.listing(folder) for folder in listings},
+            "reads": own,
+            "common": name,
+            "listings": folders,
             "result": result,
         }
         kept = json.dumps(entry, separators=(",", ":")).encode()
+        with suppress(OSError):
+            if self._commons.get(name) is None:
+                self._write(self._common_file(name), common)
+                self._commons[name] = Common(name, dict(reads.items() - own.items()))
+                self._forget_old()
+            self._write(self._file(key), hashlib.sha256(kept).hexdigest().encode() + b"\n" + kept)
+
+    def _holds(self, reads: Mapping[str, str]) -> bool:
+        of = self._digests.of
+        return all(of(file) == digest for file, digest in reads.items())
+
+    def _common(self, name: str) -> Common | None:
+        """What is kept under a name, or None where the files are no longer so."""
+        if name not in self._commons:
+            self._commons[name] = None
+            kept = self._common_file(name).read_bytes()
+            reads = dict(json.loads(kept))
+            if hashlib.sha256(kept).hexdigest() == name and self._holds(reads):
+                self._commons[name] = Common(name, reads)
+        return self._commons[name]
+
+    def _write(self, file: Path, content: bytes) -> None:
+        """Write a file whole or not at all."""
         temporary = self._folder / f".new-{os.getpid()}-{os.urandom(4).hex()}"
+        self._folder.mkdir(parents=True, exist_ok=True)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            try:
-                temporary.write_bytes(hashlib.sha256(kept).hexdigest().encode() + b"\n" + kept)
-                os.replace(temporary, self._file(key))
-            except BaseException:
-                with suppress(OSError):
-                    temporary.unlink(missing_ok=True)
-                raise
-        except OSError:
-            return
+            temporary.write_bytes(content)
+            os.replace(temporary, file)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+
+    def _forget_old(self) -> None:
+        """Keep the newest of what results have in common; one that is missed is made again."""
+        found = sorted(self._folder.glob(f"{_COMMON}*"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for file in found[_COMMONS:]:
+            file.unlink(missing_ok=True)
+
+    def _common_file(self, name: str) -> Path:
+        return self._folder / f"{_COMMON}{name[:32]}.json"
 
     def _file(self, key: str) -> Path:
         return self._folder / f"{text_digest(key)[:32]}.json"

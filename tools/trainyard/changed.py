@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trainyard.errors import UsageError
+from trainyard.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,12 @@ def resolve(root: Path, text: str, asked: str = "") -> Range:
     `asked`: how messages name what asked for it, `--changed TEXT` unless it is said.
     Raises UsageError where git does not know it, or where `root` is no git repository.
     """
-    _git(root, "rev-parse", "--git-dir")
     first, dots, last = text.partition("..")
     last = last.removeprefix(".")
     asked = asked or f"--changed {text}"
-    head = _commit(root, "HEAD", asked)
-    start = _commit(root, first if first or not dots else "HEAD", asked)
-    tip = _commit(root, last or "HEAD", asked) if dots else None
-    base = start if dots and "..." not in text else _merge_base(root, start, tip or head, asked)
+    head, start, tip = _commits(root, (first if first or not dots else "HEAD", last or "HEAD" if dots else None), asked)
+    between = "..." in text or not dots
+    base = _merge_base(root, start, tip or head, asked) if between and start != (tip or head) else start
     return Range(text, base, tip, start == head)
 
 
@@ -73,13 +71,27 @@ def ways_to(root: Path, files: Iterable[str]) -> frozenset[str]:
     return frozenset(ways)
 
 
-def _commit(root: Path, name: str, asked: str) -> str:
-    if name.startswith("-"):
-        raise UsageError(f"{asked}: a revision does not begin with -")
+def _commits(root: Path, names: tuple[str, str | None], asked: str) -> tuple[str, str, str | None]:
+    """The commits that are checked out, that the first name stands for, and the second if there is one."""
+    wanted = [name for name in ("HEAD", *names) if name is not None]
+    for name in wanted:
+        if name.startswith("-"):
+            raise UsageError(f"{asked}: a revision does not begin with -")
+    found = _known(root, wanted)
+    if found is None:
+        _git(root, "rev-parse", "--git-dir")
+        unknown = next((name for name in wanted if _known(root, [name]) is None), "")
+        raise UsageError(f"{asked}: git knows no commit {unknown or '(empty)'}")
+    return found[0], found[1], found[2] if len(found) > 2 else None
+
+
+def _known(root: Path, names: Sequence[str]) -> list[str] | None:
+    """Ids of commits; None where git does not know one."""
     try:
-        return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").decode().strip()
+        ids = _git(root, "rev-parse", "--revs-only", *(f"{name}^{{commit}}" for name in names)).decode().split()
     except UsageError:
-        raise UsageError(f"{asked}: git knows no commit {name or '(empty)'}") from None
+        return None
+    return ids if len(ids) == len(names) else None
 
 
 def _merge_base(root: Path, one: str, other: str, asked: str) -> str:

@@ -3,8 +3,9 @@
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from trainyard.frozen import dataclass
 
 HOME = Path(__file__).resolve().parents[2]
 PAGE = HOME / "docs" / "fabrics.md"

@@ -1,7 +1,8 @@
 """What the linter says: one finding for one cause, and the places it is about."""
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from trainyard.frozen import dataclass
 
 
 class Severity(IntEnum):

@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from trainyard.frozen import dataclass
+from trainyard.patterns import pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +31,16 @@ def explain(error: str, folder: str) -> Cause:
     named = _NAMED.split(error)
     subject, detail = (named[-2], named[-1]) if len(named) > 1 else ("", error)
     detail = _tail(detail)
-    for pattern, make in _CAUSES:
-        match = pattern.search(detail)
+    for expression, make in _CAUSES:
+        match = expression.search(detail)
         if match:
             return make(found, subject, match)
     return replace(found, message=detail, text=subject)
 
 
-_INNER_FOLDER = re.compile(r"recursed accumulation of path '([^']*)'")
-_NAMED = re.compile(r"(?:accumulating|merging) resources from '([^']*)': ")
-_WRAPPING = re.compile(
+_INNER_FOLDER = pattern(r"recursed accumulation of path '([^']*)'")
+_NAMED = pattern(r"(?:accumulating|merging) resources from '([^']*)': ")
+_WRAPPING = pattern(
     r"^(accumulating (resources|components): "
     r"|loading (generator|transformer|validator) plugins: "
     r"|failed to load (generator|transformer|validator): "
@@ -88,7 +91,7 @@ def _malformed_kustomization(found: Cause, _subject: str, match: re.Match[str]) 
     return replace(found, message=message, line=int(match["line"] or 0))
 
 
-_ID = re.compile(r"(?P<kind>[^./]+)\.\[?[^/]*/(?P<name>.+)\.(?P<namespace>[^.]+)\Z")
+_ID = pattern(r"(?P<kind>[^./]+)\.\[?[^/]*/(?P<name>.+)\.(?P<namespace>[^.]+)\Z")
 
 
 def _plain_id(text: str) -> str:
@@ -111,8 +114,8 @@ def _wrong_type(found: Cause, _subject: str, match: re.Match[str]) -> Cause:
 
 
 _CAUSES: tuple[tuple[re.Pattern[str], _Make], ...] = tuple(
-    (re.compile(pattern), make)
-    for pattern, make in (
+    (pattern(expression), make)
+    for expression, make in (
         (
             r"\S+ lies outside the repository",
             _say("{subject} lies outside the repository", "{subject}"),

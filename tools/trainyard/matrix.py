@@ -2,8 +2,9 @@
 
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from trainyard.frozen import dataclass
 
 HOME = Path(__file__).resolve().parents[2]
 PAGE = HOME / "docs" / "matrix.md"

@@ -1,9 +1,10 @@
 """A rendered object, and a field of one."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from trainyard.fieldpath import Path
+from trainyard.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

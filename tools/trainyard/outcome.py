@@ -1,11 +1,12 @@
 """What a run comes to: the judgements of all targets, merged, with suppressions applied, sorted and without secrets."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from trainyard.discover import Target, TargetKind, has_kustomization
 from trainyard.finding import Finding
+from trainyard.frozen import dataclass
 from trainyard.masked import MaskedLines
 from trainyard.merged import merged, order
 from trainyard.sources import Sources

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainyard import codec
 from trainyard.cache import LINK, Cache, Digests, text_digest
-from trainyard.discover import STDIN, Discovery, Target, TargetKind, has_kustomization
+from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import Fault, InputError
 from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
@@ -20,9 +19,10 @@ from trainyard.masked import SECRET, without
 from trainyard.objects import Object, Spot
 from trainyard.origin import Origin
 from trainyard.outcome import Judgement, Outcome, conclude
+from trainyard.patterns import pattern
 from trainyard.rules.registry import Problem, Rule, declare
 from trainyard.sources import Sources, decoded
-from trainyard.synced import unsynced
+from trainyard.synced import synced_otherwise, unsynced
 from trainyard.unit import Unit
 
 if TYPE_CHECKING:
@@ -100,12 +100,15 @@ def lint(
 
         range = resolve(root, changed)
         differing = changed_files(root, range)
-        targets = [target for target in targets if run.touched(target, differing)]
+        if not run.is_linter(differing):
+            targets = [target for target in targets if run.touched(target, differing)]
         if found.whole:
             errors = [error for error in errors if _left_by(root, error.file, differing)]
         jobs = [target.name for target in targets if target.kind is TargetKind.JOB]
         edits = edited_jobs(root, range, jobs, sources)
     folders = [target.name for target in found.targets if target.kind is TargetKind.JOB]
+    if changed is not None:
+        folders = synced_otherwise(folders, differing)
     beside = unsynced(root, folders, sources, whole=found.whole and number == 1)
     if count > 1:
         beside = [finding for finding in beside if others.isdisjoint(finding.jobs)]
@@ -146,6 +149,8 @@ class _Run:
         self.workers = workers
         self.progress = progress
         self.text_digests: dict[str, str] = {}
+        self.clear: dict[str, bool] = {}
+        """Of what results have in common, by name: True where no file that differs is near it."""
 
     @cached_property
     def rules(self) -> Mapping[str, Rule]:
@@ -162,12 +167,12 @@ class _Run:
         return Platforms(self.root, self.sources, self.cache, self._steady)
 
     def touched(self, target: Target, differing: frozenset[str]) -> bool:
-        """True where a target reads one of the files, or cannot be followed, or the linter itself differs."""
+        """True where a target reads one of the files, or cannot be followed."""
         from trainyard.changed import ways_to
         from trainyard.cluster import platforms_named
         from trainyard.kustomization import files_read
 
-        if target.name == STDIN or self._is_linter(differing):
+        if target.name == STDIN or any(f"{target.name}/{name}" in differing for name in _ALWAYS_READ):
             return True
         if self._reads_none(target, differing):
             return False
@@ -187,13 +192,17 @@ class _Run:
     def _reads_none(self, target: Target, differing: frozenset[str]) -> bool:
         """True where an earlier run's verdict holds and none of the files is near what it read: nobody has to look."""
         entry = None if self.cache is None else self.cache.entry(_key(target))
-        if entry is None or any(digest.startswith(LINK) for digest in entry.reads.values()):
+        if entry is None or any(digest.startswith(LINK) for digest in entry.own.values()):
             return False
-        platforms = {match[0] for file in entry.reads if (match := _OF_A_PLATFORM.match(file))}
-        near = (*platforms, f"{target.name}/")
-        return differing.isdisjoint(entry.reads) and not any(file.startswith(near) for file in differing)
+        if entry.common.name not in self.clear:
+            self.clear[entry.common.name] = _is_clear(entry.common.reads, differing)
+        own = f"{target.name}/"
+        return self.clear[entry.common.name] and not any(
+            file in entry.own or file.startswith(own) for file in differing
+        )
 
-    def _is_linter(self, differing: frozenset[str]) -> bool:
+    def is_linter(self, differing: frozenset[str]) -> bool:
+        """True where what judges is itself among the files."""
         own = Path(__file__).resolve().parents[2] == self.root
         return own and any(file.startswith(("tools/trainyard/", "tools/go/", "schemas/")) for file in differing)
 
@@ -416,7 +425,16 @@ def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule
 
 
 _DIGEST_LENGTH = 64
-_OF_A_PLATFORM = re.compile("clusters/[^/]+/platform/")
+_ALWAYS_READ = ("job.yaml", *KUSTOMIZATION_NAMES)
+_OF_A_PLATFORM = pattern("clusters/[^/]+/platform/")
+
+
+def _is_clear(reads: Mapping[str, str], differing: frozenset[str]) -> bool:
+    """True where no file that differs is among those that were read, or could be."""
+    if any(digest.startswith(LINK) for digest in reads.values()) or not differing.isdisjoint(reads):
+        return False
+    platforms = tuple({match[0] for file in reads if (match := _OF_A_PLATFORM.match(file))})
+    return not any(file.startswith(platforms) for file in differing)
 
 
 def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:

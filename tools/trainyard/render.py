@@ -4,12 +4,13 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from trainyard import limits
 from trainyard.errors import Fault
+from trainyard.frozen import dataclass
 
 if TYPE_CHECKING:
     import selectors

@@ -4,16 +4,17 @@ A test holds every verdict equal to kubeconform's, which reads the same schemas 
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path as File
 from typing import Any
 
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
+from trainyard.frozen import dataclass
 from trainyard.objects import Object
+from trainyard.patterns import pattern
 from trainyard.remedy import Remedy
 from trainyard.rules.registry import declare
 from trainyard.unit import Unit
@@ -131,7 +132,7 @@ KUSTOMIZE = "builtin"
 
 _PLACES = ("kubernetes/{group}/{kind}_{version}.json", "{group}/{kind}_{version}.json")
 
-_NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
+_NAME = pattern(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 """What may become part of a file name."""
 
 _SAME_GROUP = 0.9

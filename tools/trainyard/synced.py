@@ -1,7 +1,7 @@
 """Whether Argo CD and Flux will run what is judged here: that they find the job, and render the same."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trainyard.errors import InputError
@@ -105,6 +105,14 @@ def unsynced(root: Path, jobs: Sequence[str], sources: Sources, *, whole: bool) 
     found = [finding for job in jobs for finding in (*_misplaced(job), *_shadowed(root, job))]
     found += [finding for job in jobs if is_in_place(job) for finding in _unlisted(job, sources, lists)]
     return [*found, *_gone(root, lists)] if whole else found
+
+
+def synced_otherwise(jobs: Sequence[str], differing: Iterable[str]) -> list[str]:
+    """Those of `jobs`, which are folders, that files which differ could keep from running as judged."""
+    if any(file.startswith("clusters/") and "/flux/" in file for file in differing):
+        return list(jobs)
+    folders = {file.rpartition("/")[0] for file in differing}
+    return [job for job in jobs if job in folders]
 
 
 def _unlisted(job: str, sources: Sources, lists: dict[str, dict[str, Position]]) -> Iterator[Finding]:

@@ -1,7 +1,6 @@
 """One thing to judge: a rendered job folder, a rendered kustomization, or a set of plain manifests."""
 
-from dataclasses import dataclass
-
+from trainyard.frozen import dataclass
 from trainyard.objects import Object
 
 

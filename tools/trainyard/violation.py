@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import isfinite
 from pathlib import Path as File
@@ -11,6 +10,7 @@ from typing import Any
 
 from trainyard.errors import Fault
 from trainyard.fieldpath import Path, format_path
+from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.remedy import Remedy, put, rename
 

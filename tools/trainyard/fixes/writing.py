@@ -1,12 +1,12 @@
 """New values as YAML text, in the style of what stands around them."""
 
 import json
-import re
 from typing import Any
 
+from trainyard.patterns import pattern
 from trainyard.scalars import resolve
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./$+^=-][A-Za-z0-9_./$+^=@%()\[\]{}:,; -]*\Z")
+_PLAIN = pattern(r"[A-Za-z0-9_./$+^=-][A-Za-z0-9_./$+^=@%()\[\]{}:,; -]*\Z")
 _FLOW_SIGNS = frozenset(",[]{}")
 _OLD_WORDS = frozenset(("y", "n", "yes", "no", "on", "off"))
 """What YAML 1.1 reads as true or false."""

@@ -1,9 +1,10 @@
 """The few numbers of the model that no data sheet states; schemas/hardware/forecast.yaml says what each is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 
+from trainyard.frozen import dataclass
 from trainyard.plan.hardware import read
 
 

@@ -1,7 +1,8 @@
 """Memory of one GPU, term by term."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from trainyard.frozen import dataclass
 from trainyard.plan.run import Run
 
 GIB = 2**30

@@ -1,6 +1,6 @@
 """The kinds that a policy may judge, and where each holds its pods."""
 
-from dataclasses import dataclass
+from trainyard.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ import re
 
 from trainyard.fieldpath import Path
 from trainyard.nodes import Node
+from trainyard.patterns import pattern
 
-_INDEX = re.compile(r"-?[0-9]{1,9}\Z", re.ASCII)
+_INDEX = pattern(r"-?[0-9]{1,9}\Z", re.ASCII)
 
 
 class PatchError(Exception):

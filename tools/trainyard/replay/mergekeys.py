@@ -3,7 +3,9 @@
 Lists of every other kind are replaced as a whole: kustomize knows no schema of custom resources.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from trainyard.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

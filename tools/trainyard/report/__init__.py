@@ -5,12 +5,13 @@ A format is a module with `write(report, out, look)`. It is imported when it is 
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FINDINGS, UsageError
 from trainyard.finding import Finding, Severity
+from trainyard.frozen import dataclass
 
 if TYPE_CHECKING:
     from trainyard.rules.registry import Rule

@@ -1,11 +1,11 @@
 """Names of objects that pods use and that lead to nothing: generated ones, prefixed ones, those of other namespaces."""
 
-import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.patterns import pattern
 from trainyard.remedy import put
 from trainyard.rules.meetings import meetings
 from trainyard.rules.named import Named, elsewhere, named, there
@@ -16,7 +16,7 @@ from trainyard.workload.plain import mapping
 from trainyard.workload.services import Means, resolve
 
 _PULL_TYPES = ("kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg")
-_HASH = re.compile(r"-[a-z0-9]{10}\Z")
+_HASH = pattern(r"-[a-z0-9]{10}\Z")
 
 
 @rule("REF001", "generated-name-not-carried", Severity.ERROR, needs=Workload)

@@ -1,25 +1,25 @@
 """Containers beside the one that trains: those that a mesh adds, and those that never end."""
 
-import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
+from trainyard.patterns import pattern
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.command import basename
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import mapping, sequence, strings
 
-_SERVERS = re.compile(
+_SERVERS = pattern(
     r"(cloud_sql_proxy|cloud-sql-proxy|dcgm-exporter|envoy|filebeat|fluent-bit|fluentd|grafana-agent|node_exporter|"
     r"otelcol(-contrib)?|prometheus|promtail|pushgateway|redis-server|sshd|statsd_exporter|telegraf|tensorboard|vector)\Z"
 )
-_IMAGES = re.compile(
+_IMAGES = pattern(
     r"(^|/)(alloy|cloud-sql-proxy|dcgm-exporter|envoy|filebeat|fluent-bit|fluentd|grafana-agent|node-exporter|"
     r"opentelemetry-collector[a-z-]*|otel-collector|promtail|proxyv2|telegraf|vector)([:@]|$)"
 )
-_FOR_EVER = re.compile(
+_FOR_EVER = pattern(
     r"while\s+(true|:|\[\s*1\s*\])\s*(;|\n)\s*do\b|\bsleep\s+(infinity|inf)\b|\btail\s+(-\w+\s+)*-[fF]\b"
 )
 _JOBS = ("Job", "JobSet", "TrainJob", "PyTorchJob", "TFJob")

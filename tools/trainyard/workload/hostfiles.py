@@ -1,18 +1,18 @@
 """The hosts that mpirun, horovodrun and deepspeed are given, in words or in a hostfile that a ConfigMap holds."""
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
+from trainyard.patterns import pattern
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence, text
 from trainyard.workload.scripts import written
 
 _LISTED = {"mpirun": "host", "horovodrun": "hosts"}
-_ITEM = re.compile(r"(?P<host>[A-Za-z0-9.-]{1,253})(?::(?P<slots>[0-9]{1,6}))?\Z")
-_SLOTS = re.compile(r"(?:^|\s)slots[ \t]*=[ \t]*(?P<slots>[0-9]{1,6})")
+_ITEM = pattern(r"(?P<host>[A-Za-z0-9.-]{1,253})(?::(?P<slots>[0-9]{1,6}))?\Z")
+_SLOTS = pattern(r"(?:^|\s)slots[ \t]*=[ \t]*(?P<slots>[0-9]{1,6})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ Intel MPI, horovod.runner.launch.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
+from trainyard.frozen import dataclass
 from trainyard.workload.model import Setting
 
 _NONE: Mapping[str, Any] = MappingProxyType({})

@@ -1,7 +1,6 @@
 """Names that a job's controller makes from the job's own, which become too long before that does."""
 
-from dataclasses import dataclass
-
+from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 
 LONGEST = 63

@@ -1,7 +1,6 @@
 """Services that a job's controller makes."""
 
-from dataclasses import dataclass
-
+from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 
 

@@ -6,9 +6,10 @@ rules stay silent about it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 
 

@@ -5,9 +5,9 @@ stay silent. Pods on the host's network are not subject to policies.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence, strings, text

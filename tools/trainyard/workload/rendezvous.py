@@ -1,7 +1,6 @@
 """Where ranks meet: the host and port that every pod of a job dials first."""
 
-from dataclasses import dataclass
-
+from trainyard.frozen import dataclass
 from trainyard.workload.model import Launch, Setting
 from trainyard.workload.services import endpoint
 

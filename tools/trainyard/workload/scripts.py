@@ -2,26 +2,27 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from trainyard.frozen import dataclass
 from trainyard.objects import Spot
+from trainyard.patterns import pattern
 from trainyard.workload.model import Container
 from trainyard.workload.plain import sequence
 
-_WRITTEN = re.compile(
+_WRITTEN = pattern(
     r"(?:cat|tee)\s+(?:>\s*)?(?P<path>[^\s<>|;&]+)\s*<<-?\s*(?P<mark>['\"]?)(?P<end>\w+)(?P=mark)[^\n]*\n"
     r"(?P<text>.*?)\n[ \t]*(?P=end)[ \t]*(?:\n|\Z)"
     r"|cat\s*<<-?\s*(?P<mark2>['\"]?)(?P<end2>\w+)(?P=mark2)\s*>\s*(?P<path2>[^\s<>|;&]+)[^\n]*\n"
     r"(?P<text2>.*?)\n[ \t]*(?P=end2)[ \t]*(?:\n|\Z)",
     re.DOTALL,
 )
-_PRINTED = re.compile(
+_PRINTED = pattern(
     r"\b(?P<by>printf|echo)\s+(?P<flags>(?:-[neE]+\s+)*)(?P<quote>['\"])(?P<text>(?:(?!(?P=quote)).)*)(?P=quote)"
     r"\s*>\s*(?P<path>[^\s<>|;&]+)",
     re.DOTALL,
 )
-_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))\Z")
-_PRINTED_VARIABLE = re.compile(
+_VARIABLE = pattern(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))\Z")
+_PRINTED_VARIABLE = pattern(
     r"\b(?:printf\s+['\"]?%s(?:\\n)?['\"]?|echo)\s+\"?(?P<variable>\$\{?[A-Za-z_]\w*\}?)\"?\s*>\s*(?P<path>[^\s<>|;&]+)"
 )
 

@@ -1,11 +1,10 @@
 """The release of NCCL in the image, where a fact states it."""
 
-import re
-
+from trainyard.patterns import pattern
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping, text
 
-_RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_RELEASE = pattern(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 Release = tuple[int, ...]
 

@@ -1,9 +1,9 @@
 """The communication variables of a workload, as its ranks would get them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from trainyard.catalogue import Variable, variable
+from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.workload import environment as kubelet
 from trainyard.workload.command import command_line

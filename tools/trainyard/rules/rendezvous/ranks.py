@@ -1,10 +1,10 @@
 """How many ranks a launcher starts in each pod, and the variables that it gives them."""
 
-import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
+from trainyard.patterns import pattern
 from trainyard.remedy import Remedy, all_of, remove
 from trainyard.rules.counts import gpu_limit, number
 from trainyard.rules.mpi import mpi_ranks_per_worker
@@ -332,5 +332,5 @@ def _refers_to(container: Container, name: str) -> bool:
     """Whether the command line or another variable is made from this one."""
     words = [str(item) for field in ("command", "args") for item in sequence(container.data.get(field))]
     values = [variable.raw or "" for variable in container.env.values()]
-    reference = re.compile(rf"\$(\({name}\)|{name}\b|\{{{name}\b)")
+    reference = pattern(rf"\$(\({name}\)|{name}\b|\{{{name}\b)")
     return any(reference.search(item) for item in words + values)
