@@ -298,7 +298,7 @@ class _Walk:
                     continue
                 below.append(self._target(loaded, entry, True))
                 self._bound(below, entry)
-                for node in self._config_objects(join(loaded.folder, entry.value), entry):
+                for node in self._naming_files(join(loaded.folder, entry.value), entry):
                     self._config_files(loaded, node)
         self._plain_files(loaded)
         return below
@@ -387,6 +387,16 @@ class _Walk:
             found = kind.text if kind is not None and kind.text else "an object without a kind"
             raise _wrong(f"{found} is not allowed as a transformer or generator", kind or document)
 
+    def _naming_files(self, path: str, entry: Node) -> tuple[Node, ...]:
+        """Those of the transformers that an entry names which could name files; kept, since jobs share their wiring."""
+        key = ("transformers that name files", path)
+        kept = self.sources.kept.get(key)
+        if isinstance(kept, tuple):
+            return kept
+        found = tuple(node for node in self._config_objects(path, entry) if _may_name_files(node))
+        self.sources.kept[key] = found
+        return found
+
     def _config_objects(self, path: str, entry: Node) -> Iterator[Node]:
         """The transformers that an entry names, as they were written."""
         if not self.sources.is_folder(path):
@@ -410,3 +420,11 @@ class _Walk:
                     self._patch(loaded, named)
         for named, text in generator_files(node):
             self._file(loaded, named, text)
+
+
+def _may_name_files(config: Node) -> bool:
+    if any(config.child(name) is not None for name in ("path", "paths", "files", "envs", "env")):
+        return True
+    listed = config.child("replacements")
+    entries = listed.value if listed is not None and type(listed.value) is list else []
+    return any(item.child("path") is not None for item in entries)

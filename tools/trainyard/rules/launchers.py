@@ -6,7 +6,7 @@ from trainyard.finding import Severity
 from trainyard.objects import Spot
 from trainyard.patterns import pattern
 from trainyard.rules.counts import whole
-from trainyard.rules.parts import word
+from trainyard.rules.parts import words
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import Start, nodes, starts
 from trainyard.workload.hostfiles import ListedHost, listed_hosts
@@ -200,16 +200,13 @@ def _answers_ssh(workload: Workload) -> bool:
 
 
 def _serves_ssh(container: Container) -> bool:
-    written = (word(container.spot.below(field, i)) for field in ("command", "args") for i in range(_MOST_WORDS))
+    written = (each for field in ("command", "args") for _, each in words(container.spot.below(field)))
     if any(_SSHD.search(each) for each in written) or any(_SSHD.search(each.text) for each in container.words):
         return True
     if any(port.get("containerPort") in _SSH_PORTS for _, port in entries(container.data.get("ports"))):
         return True
     mounts = (text(mount.get("mountPath")) for _, mount in entries(container.data.get("volumeMounts")))
     return any(".ssh" in path or path.startswith("/etc/ssh") for path in mounts)
-
-
-_MOST_WORDS = 64
 
 
 def _needs_slots(launch: Launch, hosts: tuple[ListedHost, ...]) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from trainyard.catalogue import variable
@@ -209,6 +210,7 @@ def _secret_object(obj: Object) -> Iterator[Problem]:
                 )
 
 
+@lru_cache(maxsize=4096)
 def _secret(name: str, text: str) -> tuple[str, str] | None:
     """What kind of secret a text holds and its first part, or None. `name` is the variable or key it is given to."""
     for shape, what in _SHAPES if _HINT.search(text) else ():

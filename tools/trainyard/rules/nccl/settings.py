@@ -73,16 +73,7 @@ class Environment:
 def environments(workload: Workload) -> tuple[Environment, ...]:
     """The environment of each container, init containers aside. Variables that a controller sets are left out: nobody
     wrote them."""
-    for known_workload, found in _recent:
-        if known_workload is workload:
-            return found
-    exports = {
-        found.name: found for pod_set, container in _containers(workload) for found in _passed(pod_set, container)
-    }
-    made = tuple(_environment(workload, pod_set, container, exports) for pod_set, container in _containers(workload))
-    _recent.insert(0, (workload, made))
-    del _recent[_KEPT:]
-    return made
+    return _settings(workload).environments
 
 
 def assignments(workload: Workload, *names: str) -> Iterator[Assignment]:
@@ -90,15 +81,39 @@ def assignments(workload: Workload, *names: str) -> Iterator[Assignment]:
 
     A place that several containers read, such as a ConfigMap, counts once.
     """
-    seen: set[tuple[Spot, str]] = set()
-    for each in environments(workload):
-        chosen: Iterable[Assignment] = each.variables.values()
-        if names:
-            chosen = (each.variables[name] for name in names if name in each.variables)
-        for found in chosen:
-            if (found.spot, found.name) not in seen:
-                seen.add((found.spot, found.name))
-                yield found
+    settings = _settings(workload)
+    if not names:
+        return iter(settings.assignments)
+    chosen = (each.variables[name] for each in settings.environments for name in names if name in each.variables)
+    return iter(_by_place(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    environments: tuple[Environment, ...]
+    assignments: tuple[Assignment, ...]
+
+
+def _settings(workload: Workload) -> _Settings:
+    for known_workload, found in _recent:
+        if known_workload is workload:
+            return found
+    exports = {
+        found.name: found for pod_set, container in _containers(workload) for found in _passed(pod_set, container)
+    }
+    every = tuple(_environment(workload, pod_set, container, exports) for pod_set, container in _containers(workload))
+    made = _Settings(every, _by_place(found for each in every for found in each.variables.values()))
+    _recent.insert(0, (workload, made))
+    del _recent[_KEPT:]
+    return made
+
+
+def _by_place(found: Iterable[Assignment]) -> tuple[Assignment, ...]:
+    """The first assignment of each name at each place."""
+    places: dict[tuple[Spot, str], Assignment] = {}
+    for each in found:
+        places.setdefault((each.spot, each.name), each)
+    return tuple(places.values())
 
 
 def known(value: str | None) -> str | None:
@@ -125,7 +140,7 @@ def launched_by(container: Container, *launchers: str) -> Launch | None:
 
 
 _KEPT = 8
-_recent: list[tuple[Workload, tuple[Environment, ...]]] = []
+_recent: list[tuple[Workload, _Settings]] = []
 """The environments that were put together last: sixty rules ask for the same ones, one after another."""
 
 
