@@ -74,7 +74,7 @@ def test_a_field_of_any_type_never_raises(changes: list[tuple[tuple[int, tuple[A
     for (index, place), value in changes:
         # Where an earlier change removed what is above this place, there is nothing left to change.
         with contextlib.suppress(LookupError, TypeError):
-            _above(documents[index], place)[place[-1]] = value
+            _above(documents[index], place)[place[-1]] = copy.deepcopy(value)
     objects = tuple(Object.of(document, index) for index, document in enumerate(documents))
     for found in workloads(Unit("mangled", False, objects)):
         assert found.pods is None or found.pods >= 0
