@@ -321,6 +321,8 @@ class _Walk:
         return _Part()
 
     def _local(self, loaded: Kustomization, entry: Node, path: object) -> str:
+        if type(entry.value) is dict and not entry.value.keys().isdisjoint(_ITEM_FIELDS["patches"]):
+            raise _wrong("a patch stands where folders and files are listed", entry, "move it under `patches:`")
         if type(path) is not str or not path:
             raise _wrong("a path is missing: this entry is no text", entry)
         if _REMOTE.match(path):

@@ -56,6 +56,12 @@ def least(run: Run) -> tuple[Term, ...]:
     return tuple(term for term in found if term.bytes)
 
 
+def kept(run: Run) -> tuple[Term, ...]:
+    """Weights, gradients and optimizer states: what a GPU holds from the first step to the last, whatever the batch."""
+    names = ("weights", "gradients", "optimizer states")
+    return tuple(term for term in _states(run) if term.bytes and term.name in names)
+
+
 def local_parameters(run: Run) -> float:
     """Weights of one tensor- and pipeline-parallel rank, before data parallelism shares them out."""
     return run.shape.parameters / (run.tensor * run.pipeline)

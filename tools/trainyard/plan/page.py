@@ -39,7 +39,8 @@ Every term is printed with its arithmetic. P: weights of a rank, N: ranks that s
 | logits | 10 bytes a word and token eager (16-bit, fp32, gradient), 6 with a fused loss |
 | the rest | 1 GiB CUDA context, 1.5 GiB communicators, 4 % fragmentation |
 
-The linter's MEM003 leaves the rest out and takes every kernel as fused: it warns only where no program could fit.
+The linter's MEM003 leaves the rest out and takes every kernel as fused: it warns only where no program could fit. MEM004 is
+an error: it counts weights, gradients and optimizer states alone, which no batch makes smaller.
 
 ## Time of a step
 

@@ -1,10 +1,15 @@
 """Whether a job fits into its GPUs, by the same arithmetic as tools/plan-job."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from trainyard.finding import Severity
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
+
+if TYPE_CHECKING:
+    from trainyard.plan.memory import Term
+    from trainyard.plan.run import Run
 
 
 @rule("MEM003", "gpu-memory-too-small", Severity.WARNING, needs=Workload)
@@ -65,33 +70,119 @@ def gpu_memory_too_small(workload: Workload) -> Iterator[Problem]:
 
     Source: https://arxiv.org/abs/1910.02054
     """
-    facts = (workload.training_job, workload.cluster, workload.fabric)
-    if any(fact is None for fact in facts):
+    if (run := _run(workload)) is None:
         return
     from trainyard.plan import memory
-    from trainyard.plan.compare import remedies
+
+    has = run.gpu.memory
+    if _sum(memory.kept(run)) > has or _sum(terms := memory.least(run)) <= has:
+        return
+    message = (
+        f"{run.shape.name} with micro {run.micro} x {run.sequence:,} tokens needs at least "
+        f"{_sum(terms) / memory.GIB:.0f} GiB of a GPU, but {run.gpu.name} has {has / memory.GIB:.0f} GiB"
+    )
+    yield from _told(workload, run, message, terms, ("batch", "micro"))
+
+
+@rule("MEM004", "model-states-too-large", Severity.ERROR, needs=Workload)
+def model_states_too_large(workload: Workload) -> Iterator[Problem]:
+    """Weights, gradients and optimizer states alone need more memory than a GPU has.
+
+    No batch is small enough: the run ends with CUDA out of memory before its first step. Shard them over more ranks,
+    or take a smaller model. Where the model, the GPU or the program is not one that the planner knows, nothing is
+    said.
+
+    Bad:
+
+        kind: TrainingJob
+        spec:
+          model: llama-3.1-8b
+          parallelism: ddp
+          precision: bf16
+          sequenceLength: 2048
+        ---
+        kind: Cluster
+        spec:
+          node:
+            gpu: H100-SXM-80GB
+
+    Good:
+
+        kind: TrainingJob
+        spec:
+          model: llama-3.1-8b
+          parallelism: fsdp
+          precision: bf16
+          sequenceLength: 2048
+        ---
+        kind: Cluster
+        spec:
+          node:
+            gpu: H100-SXM-80GB
+
+    Near miss:
+
+        kind: TrainingJob
+        spec:
+          model: llama-1b
+          parallelism: ddp
+          precision: bf16
+          sequenceLength: 2048
+        ---
+        kind: Cluster
+        spec:
+          node:
+            gpu: H100-SXM-80GB
+
+    Source: https://arxiv.org/abs/1910.02054
+    """
+    if (run := _run(workload)) is None:
+        return
+    from trainyard.plan import memory
+
+    terms, has = memory.kept(run), run.gpu.memory
+    if _sum(terms) <= has:
+        return
+    message = (
+        f"{run.shape.name} keeps {_sum(terms) / memory.GIB:.0f} GiB of weights, gradients and optimizer states on a "
+        f"GPU, but {run.gpu.name} has {has / memory.GIB:.0f} GiB"
+    )
+    yield from _told(workload, run, message, terms, ("parallelism",))
+
+
+def _run(workload: Workload) -> "Run | None":
+    """What the planner makes of a job; None where it does not know enough."""
+    facts = (workload.training_job, workload.cluster, workload.fabric)
+    if any(fact is None for fact in facts):
+        return None
     from trainyard.plan.job import Unplannable, environment_of, job_of, run_of
 
     training_job, cluster, fabric = (fact for fact in facts if fact is not None)
     environment = environment_of(workload.pod_sets)
     if not environment:
-        return
+        return None
     try:
-        run = run_of(job_of(training_job.data, cluster.data, fabric.data, environment))
+        return run_of(job_of(training_job.data, cluster.data, fabric.data, environment))
     except Unplannable:
-        return
-    terms = memory.least(run)
-    need, has = sum(term.bytes for term in terms) / memory.GIB, run.gpu.memory / memory.GIB
-    if need <= has:
-        return
-    message = (
-        f"{run.shape.name} with micro {run.micro} x {run.sequence:,} tokens needs at least {need:.0f} GiB of a GPU, "
-        f"but {run.gpu.name} has {has:.0f} GiB"
-    )
+        return None
+
+
+def _sum(terms: "Sequence[Term]") -> float:
+    return sum(term.bytes for term in terms)
+
+
+def _told(
+    workload: Workload, run: "Run", message: str, terms: "Sequence[Term]", field: tuple[str, ...]
+) -> Iterator[Problem]:
+    from trainyard.plan.compare import remedies
+    from trainyard.plan.memory import GIB
+
+    assert workload.training_job is not None
+    assert workload.cluster is not None
     largest = max(terms, key=lambda term: term.bytes)
-    label = f"{largest.name} take {largest.formula} = {largest.bytes / memory.GIB:.0f} GiB of it"
-    spot = training_job.at("spec", "batch", "micro", label=label)
-    gpu = cluster.at("spec", "node", "gpu", label=f"{has:.0f} GiB")
+    label = f"{largest.name} take {largest.formula} = {largest.bytes / GIB:.0f} GiB of it"
+    gpu = workload.cluster.at("spec", "node", "gpu", label=f"{run.gpu.memory / GIB:.0f} GiB")
     fitting = remedies(run)
     remedy = f"{' or '.join(fitting[:2])} would fit" if fitting else "take a smaller model or more nodes"
+    spot = workload.training_job.at("spec", *field, label=label)
     yield Problem(message, spot, (gpu,), f"{remedy}; tools/plan-job shows the arithmetic")
