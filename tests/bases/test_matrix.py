@@ -1,8 +1,6 @@
 """docs/matrix.md: every base on every cluster, by one line for each."""
 
 import contextlib
-import io
-import json
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bases.matrix import REPOSITORY, repository
+from tests.said import said
 from trainyard.cli import main
 from trainyard.matrix import PAGE, WAYS, clusters, page
 
@@ -37,14 +36,10 @@ def test_every_base_is_in_the_matrix() -> None:
 
 def test_no_job_has_a_finding(jobs: tuple[Path, list[str]]) -> None:
     _, folders = jobs
-    out, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = main(["--no-cache", "--format=json", *folders])
-    assert out.getvalue(), errors.getvalue()
-    document = json.loads(out.getvalue())
-    told = [f"{each['rule']} {each['severity']} {each['jobs']}: {each['message']}" for each in document["findings"]]
+    found = said(main, "--no-cache", "--format=json", *folders)
+    told = [f"{each['rule']} {each['severity']} {each['jobs']}: {each['message']}" for each in found.json["findings"]]
     loud = [line for line in told if " info " not in line]
-    assert (loud, code) == ([], 0)
+    assert (loud, found.code) == ([], 0)
 
 
 @pytest.mark.slow_build

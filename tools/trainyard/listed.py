@@ -165,10 +165,10 @@ def _list(options: argparse.Namespace) -> int:
     if not options.check:
         for name in stale:
             write_text(root / list_file(name), listing(job for job in jobs if job.cluster == name))
-    say(_shown({name: [job.folder for job in jobs if job.cluster == name] for name in asked}, options.format))
     for name in stale:
         said = "differs from jobs/: run tools/list-jobs" if options.check else "written"
         print(f"{list_file(name)}: {said}", file=sys.stderr)
+    say(_shown({name: [job.folder for job in jobs if job.cluster == name] for name in asked}, options.format))
     return EXIT_FINDINGS if stale and options.check else 0
 
 
