@@ -59,6 +59,7 @@ def chain_in(folder: Path) -> Iterator[Chain]:
         unit = unit_of(f"clusters/{CLUSTER}/platform/benchmark")
         for item in sorted(unit.objects, key=lambda item: item.kind != "Namespace"):
             made.client.apply(item.data)
+        made.provision(NAMESPACE)
         nodes(made)
         made.ensure("mpi-operator")
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
@@ -120,6 +121,7 @@ def controller(made: Ground, folder: Path) -> Iterator[None]:
         "KUBECONFIG": str(made.plane.folder / "admin.kubeconfig"),
         "LEADER_ELECTION_DISABLE": "true",
         "ARGO_PPROF": "false",
+        "DEFAULT_REQUEUE_TIME": "1s",
     }
     flags = ["--executor-image=argoexec", "--namespaced=false", "--loglevel=info"]
     with (made.plane.folder / "workflow-controller.log").open("wb") as log:

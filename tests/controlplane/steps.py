@@ -112,9 +112,9 @@ def run_job(chain: Chain, workflow: str, resource: Json) -> int:
     job = yaml.safe_load(resource["manifest"])
     (owner,) = job["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("Workflow", workflow)
-    chain.account.create(job)
     name = job["metadata"]["name"]
     bind(chain, name)
+    chain.account.create(job)
     wanted = NODES
 
     def running() -> list[Json] | None:

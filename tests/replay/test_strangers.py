@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.replay import test_generators, test_names_and_labels, test_patches, test_resources, test_transformers
+from tests.replay.cases import CASES
 from tests.replay.support import write
 from tests.replay.test_records import FOLDER, TREE
 from trainyard.errors import InputError
@@ -17,8 +17,6 @@ from trainyard.objects import Object
 from trainyard.replay import replay
 from trainyard.sources import Sources
 
-KINDS = (test_resources, test_generators, test_patches, test_names_and_labels, test_transformers)
-CASES = {name: case for kind in KINDS for name, case in kind.CASES.items()}
 ODD: list[Any] = [
     None,
     "",

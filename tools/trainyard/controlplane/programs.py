@@ -93,6 +93,7 @@ def component(name: str, folder: Path, controllers: Sequence[str], stages: Seque
         *flags,
         f"--controllers={','.join(controllers)}",
         "--use-service-account-credentials=true",
+        "--pvclaimbinder-sync-period=1s",  # a volume that is made after its claim waits for this
         f"--service-account-private-key-file={folder / 'service-account.key'}",
         f"--root-ca-file={folder / 'ca.crt'}",
     ]
