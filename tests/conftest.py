@@ -15,11 +15,13 @@ def pytest_configure() -> None:
     """Give every program that a test starts what it has on a terminal: Go on PATH, and an interrupt that ends it.
 
     Whoever runs the tests in the background may have them ignore interrupts, and what they start would do the same.
+    Tests that are told to end clean up as interrupted ones do.
     No test depends on how fast the machine is: hypothesis sets no deadline.
     """
     hypothesis.settings.register_profile("any machine", deadline=None)
     hypothesis.settings.load_profile("any machine")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     if shutil.which("go") is None and INSTALLED_GO.is_dir():
         os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{INSTALLED_GO}"
 

@@ -1,14 +1,13 @@
 """Manifests as articles on distributed training print them, mistakes kept: each mistake is named."""
 
-import contextlib
-import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.recorded import hold
+from tests.said import said
 from trainyard.cli import main
 
 HOME = Path(__file__).resolve().parents[1]
@@ -134,11 +133,10 @@ REPEATED = {"NCL007", "RES001", "SEC004", "STO003"}
 
 
 def lint(file: str, format: str) -> str:
-    out = io.StringIO()
     options = ["--no-cache", f"--format={format}", "--level=info", "--color=never"]
-    with contextlib.chdir(HOME), contextlib.redirect_stdout(out):
-        assert main([*options, f"tests/articles/{file}"]) in (0, 1)
-    return out.getvalue()
+    told = said(main, *options, f"tests/articles/{file}", cwd=HOME)
+    assert told.code in (0, 1), told.errors
+    return told.out
 
 
 @pytest.fixture(scope="module")
@@ -163,8 +161,4 @@ def test_every_finding_is_a_known_mistake(found: dict[str, set[tuple[str, str]]]
 
 @pytest.mark.parametrize("file", FILES)
 def test_whole_output(file: str) -> None:
-    snapshot = ARTICLES / f"{file.removesuffix('.yaml')}.expected.txt"
-    output = lint(file, "text")
-    if os.environ.get("UPDATE_SNAPSHOTS"):
-        snapshot.write_text(output)
-    assert output == snapshot.read_text()
+    hold(ARTICLES / f"{file.removesuffix('.yaml')}.expected.txt", lint(file, "text"))

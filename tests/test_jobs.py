@@ -1,11 +1,11 @@
 """The repository's own jobs, rendered: whole, and the same from every kustomize that must agree."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.recorded import hold
 from trainyard.render import render
 
 HOME = Path(__file__).resolve().parents[1]
@@ -33,11 +33,7 @@ def built(program: Path, job: str) -> str:
 def test_job_renders_as_recorded(job: str) -> None:
     [rendering] = render(HOME, [job], with_yaml=True)
     assert rendering.error == ""
-    snapshot = SNAPSHOTS / f"{Path(job).name}.yaml"
-    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        snapshot.parent.mkdir(parents=True, exist_ok=True)
-        snapshot.write_text(rendering.yaml)
-    assert rendering.yaml == snapshot.read_text()
+    hold(SNAPSHOTS / f"{Path(job).name}.yaml", rendering.yaml)
 
 
 @pytest.mark.parametrize("job", JOBS)

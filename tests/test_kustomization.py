@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.replay.cases import CASES
 from tests.replay.support import write
-from tests.replay.test_fields import CASES
 from trainyard import limits
 from trainyard.errors import InputError
 from trainyard.kustomization import files_read, load_graph

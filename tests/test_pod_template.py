@@ -1,12 +1,11 @@
 """What the README says of sidecars, volumes and secrets: a patch on PodTemplate holds for every launcher."""
 
-import contextlib
-import io
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.said import Said, said
 from trainyard.cli import main
 
 HOME = Path(__file__).resolve().parents[1]
@@ -47,9 +46,7 @@ def test_a_volume_of_the_pods_of_a_job(repository: Path, job: str) -> None:
     kustomization.write_text(
         kustomization.read_text().replace("transformers:\n", "- path: notes.yaml\ntransformers:\n")
     )
-    said = io.StringIO()
 
-    with contextlib.chdir(repository), contextlib.redirect_stdout(said):
-        code = main(["--no-cache", "--level", "warning", str(folder)])
+    told = said(main, "--no-cache", "--level", "warning", folder, cwd=repository)
 
-    assert (code, said.getvalue()) == (0, "1 job passes\n")
+    assert told == Said(0, "1 job passes\n", "")

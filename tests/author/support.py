@@ -1,12 +1,12 @@
 """new-job in this process, on a copy of what jobs are made of."""
 
-import contextlib
 import io
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from tests import recorded
+from tests.said import Said, said
 from trainyard.author.command import main
 
 HERE = Path(__file__).parent
@@ -21,15 +21,6 @@ COMPLETE = (
 """Flags that leave nothing to ask."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What new-job printed."""
-
-    code: int
-    out: str
-    errors: str
-
-
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -37,7 +28,6 @@ class _Terminal(io.StringIO):
 
 def new_job(root: Path, *arguments: str, answers: Iterator[str] | None = None) -> Said:
     """Run new-job. `answers` are typed, one a question; without them standard input is no terminal."""
-    out, errors = io.StringIO(), io.StringIO()
 
     def read(question: str) -> str:
         assert answers is not None
@@ -47,30 +37,13 @@ def new_job(root: Path, *arguments: str, answers: Iterator[str] | None = None) -
         print(f"{question}{said}")
         return said
 
-    typed = _Terminal() if answers is not None else io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors), _standard_input(typed):
-        code = main(["--root", str(root), *arguments], read)
-    return Said(code, out.getvalue(), errors.getvalue())
-
-
-@contextlib.contextmanager
-def _standard_input(stream: io.StringIO) -> Iterator[None]:
-    import sys
-
-    before, sys.stdin = sys.stdin, stream
-    try:
-        yield
-    finally:
-        sys.stdin = before
+    typed = _Terminal() if answers is not None else None
+    return said(partial(main, read=read), "--root", root, *arguments, stdin=typed)
 
 
 def hold(name: str, text: str) -> None:
-    """An output is as recorded; UPDATE_SNAPSHOTS=1 records it."""
-    file = HERE / "snapshots" / name
-    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-    assert text == file.read_text()
+    """An output is as recorded in snapshots/."""
+    recorded.hold(HERE / "snapshots" / name, text)
 
 
 def files_of(folder: Path) -> dict[str, str]:

@@ -1,11 +1,10 @@
 """Every way to run a job on every cluster: gpt2-124m with one line changed for the base and one for the cluster."""
 
-import contextlib
-import io
 import shutil
 import subprocess
 from pathlib import Path
 
+from tests.said import said
 from trainyard import listed
 from trainyard.matrix import WAYS, clusters
 
@@ -66,5 +65,5 @@ def replaced(text: str, old: str, new: str) -> str:
 
 def list_jobs(root: Path) -> None:
     """Run tools/list-jobs."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        assert listed.main(["--root", str(root)]) == 0
+    told = said(listed.main, "--root", root)
+    assert told.code == 0, told.errors

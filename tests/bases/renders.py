@@ -1,12 +1,12 @@
 """A job made up for these tests, rendered on a base and a cluster of this repository, and held against what is kept."""
 
-import os
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import recorded
 from tests.planted.checkout import Checkout
 from trainyard.render import render
 
@@ -104,12 +104,8 @@ def stock(root: Path, program: Path, folder: str = JOB) -> str:
 
 
 def hold(name: str, text: str) -> None:
-    """A render is as recorded; UPDATE_SNAPSHOTS=1 records it."""
-    file = SNAPSHOTS / f"{name}.yaml"
-    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    assert text == file.read_text()
+    """A render is as recorded in snapshots/."""
+    recorded.hold(SNAPSHOTS / f"{name}.yaml", text)
 
 
 def renders_whole(root: Path, base: str, cluster: str) -> Rendered:

@@ -1,8 +1,6 @@
 """docs/matrix.md: every base on every cluster, by one line for each."""
 
 import contextlib
-import io
-import json
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bases.matrix import REPOSITORY, repository
+from tests.said import said
 from trainyard.cli import main
 from trainyard.matrix import PAGE, WAYS, clusters, page
 
@@ -37,28 +36,33 @@ def test_every_base_is_in_the_matrix() -> None:
 
 def test_no_job_has_a_finding(jobs: tuple[Path, list[str]]) -> None:
     _, folders = jobs
-    out, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = main(["--no-cache", "--format=json", *folders])
-    assert out.getvalue(), errors.getvalue()
-    document = json.loads(out.getvalue())
-    told = [f"{each['rule']} {each['severity']} {each['jobs']}: {each['message']}" for each in document["findings"]]
+    found = said(main, "--no-cache", "--format=json", *folders)
+    told = [f"{each['rule']} {each['severity']} {each['jobs']}: {each['message']}" for each in found.json["findings"]]
     loud = [line for line in told if " info " not in line]
-    assert (loud, code) == ([], 0)
+    assert (loud, found.code) == ([], 0)
+
+
+def built(program: Path, root: Path, folders: list[str]) -> dict[str, bytes]:
+    """What a kustomize prints for each folder."""
+
+    def build(folder: str) -> bytes:
+        return subprocess.run([program, "build", folder], cwd=root, check=True, capture_output=True).stdout
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(folders, pool.map(build, folders), strict=True))
+
+
+@pytest.fixture(scope="module")
+def new(jobs: tuple[Path, list[str]]) -> dict[str, bytes]:
+    """What the pinned kustomize prints."""
+    return built(REPOSITORY / ".tools/bin/kustomize", *jobs)
 
 
 @pytest.mark.slow_build
 @pytest.mark.parametrize("old", OLD, ids=lambda program: program.name)
-def test_versions_of_kustomize_agree(jobs: tuple[Path, list[str]], old: Path) -> None:
-    root, folders = jobs
-
-    def built(program: Path, folder: str) -> bytes:
-        return subprocess.run([program, "build", folder], cwd=root, check=True, capture_output=True).stdout
-
-    with ThreadPoolExecutor(2) as pool:
-        new = list(pool.map(lambda folder: built(REPOSITORY / ".tools/bin/kustomize", folder), folders))
-        before = list(pool.map(lambda folder: built(old, folder), folders))
-    assert [folder for folder, one, other in zip(folders, new, before, strict=True) if one != other] == []
+def test_versions_of_kustomize_agree(jobs: tuple[Path, list[str]], new: dict[str, bytes], old: Path) -> None:
+    before = built(old, *jobs)
+    assert [folder for folder, text in new.items() if text != before[folder]] == []
 
 
 def test_page_is_what_the_tools_write() -> None:

@@ -1,9 +1,7 @@
 """A job moves to another launcher, or to another cluster, by one line; Argo CD, list-jobs and the linter follow."""
 
 import contextlib
-import io
 import itertools
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 from tests.bases.matrix import REPOSITORY, base_line, cluster_line, job_on, list_jobs, replace_in, without_jobs
 from tests.gitops.folders import objects, of_kind
 from tests.gitops.generator import applications
+from tests.said import said
 from trainyard.cli import main
 from trainyard.listed import all_jobs
 from trainyard.matrix import clusters
@@ -71,12 +70,8 @@ def test_list_jobs_and_argo_cd_find_each_where_it_moved_to(moved: dict[str, str]
 
 def test_no_move_has_a_finding(moved: dict[str, str]) -> None:
     list_jobs(Path())
-    out, errors = io.StringIO(), io.StringIO()
 
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = main(["--no-cache", "--format=json", "--level=warning"])
+    found = said(main, "--no-cache", "--format=json", "--level=warning")
 
-    assert out.getvalue(), errors.getvalue()
-    document = json.loads(out.getvalue())
-    told = [f"{each['rule']} {each['jobs']}: {each['message']}" for each in document["findings"]]
-    assert (told, code, document["summary"]["jobs"]) == ([], 0, len(moved))
+    told = [f"{each['rule']} {each['jobs']}: {each['message']}" for each in found.json["findings"]]
+    assert (told, found.code, found.json["summary"]["jobs"]) == ([], 0, len(moved))

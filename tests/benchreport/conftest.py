@@ -10,23 +10,11 @@ from typing import Any
 import pytest
 
 from tests.benchreport.made import run
+from tests.said import Said
 
 HOME = Path(__file__).resolve().parents[2]
 BASELINE = 12
 """Runs that are locked; those after them are judged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What the command answered."""
-
-    code: int
-    out: str
-    errors: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
 
 
 @dataclass(frozen=True, slots=True)

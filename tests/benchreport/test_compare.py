@@ -32,13 +32,13 @@ def test_a_cluster_that_is_slower_names_no_node(bench: Bench) -> None:
     bench.locked(nodes=4)
     said = bench.compare(*bench.write([run(number, 4, cluster=0.9) for number in LATER]), "--format", "json")
     assert said.code == 1
-    assert {(row["measure"], row["node"]) for row in said.document["findings"]} == {
+    assert {(row["measure"], row["node"]) for row in said.json["findings"]} == {
         ("collectives/all_reduce_64MiB_bus_gb_per_second", ""),
         ("gpt-3/tokens_per_second", ""),
         ("median node: product_tflops", ""),
     }
-    assert [cause["phase"] for cause in said.document["causes"]] == ["compute"]
-    assert {change["run"] for change in said.document["changes"]} == {f"gpu-east-{BASELINE:03d}"}
+    assert [cause["phase"] for cause in said.json["causes"]] == ["compute"]
+    assert {change["run"] for change in said.json["changes"]} == {f"gpu-east-{BASELINE:03d}"}
 
 
 @pytest.mark.parametrize("nodes", [1, 4, 500])
@@ -72,7 +72,7 @@ def test_a_new_node_is_put_beside_the_others(bench: Bench) -> None:
     later = [run(number, 6, {"node-004": 0.85, "node-005": 0.97}) for number in LATER]
     said = bench.compare(*bench.write(later), "--format", "json")
     assert said.code == 1
-    new = [row for row in said.document["findings"] if not row["own"]]
+    new = [row for row in said.json["findings"] if not row["own"]]
     assert [(row["node"], row["measure"]) for row in new] == [("node-004", "product_tflops")]
 
 
@@ -80,7 +80,7 @@ def test_one_disturbed_run_is_no_alarm(bench: Bench) -> None:
     bench.locked(nodes=8)
     later = [run(number, 8, {"node-003": 0.6} if number == BASELINE + 1 else {}) for number in LATER]
     said = bench.compare(*bench.write(later), "--format", "json")
-    assert said.document["findings"] == []
+    assert said.json["findings"] == []
 
 
 def test_the_post_mortem_tells_a_slow_fabric_from_a_slow_node(bench: Bench) -> None:
@@ -89,7 +89,7 @@ def test_the_post_mortem_tells_a_slow_fabric_from_a_slow_node(bench: Bench) -> N
     for phases in later[-1]["workloads"]["gpt-3"]["phases"].values():
         phases["communication"] += 0.5
     said = bench.compare(*bench.write(later), "--format", "json")
-    (cause,) = said.document["causes"]
+    (cause,) = said.json["causes"]
     assert (cause["phase"], cause["node"]) == ("communication", "")
     assert cause["said"] == "all nodes alike need 0.500 s a step more for communication than in the baseline"
 
@@ -97,7 +97,7 @@ def test_the_post_mortem_tells_a_slow_fabric_from_a_slow_node(bench: Bench) -> N
 def test_runs_of_the_baseline_are_passed_over_and_the_newest_can_be_asked_for(bench: Bench) -> None:
     files = bench.locked(nodes=4)
     files += bench.write([run(number, 4, cluster=0.8 if number < LATER[3] else 1.0) for number in LATER])
-    assert bench.compare(*files, "--last", "3", "--format", "json").document["runs"] == [
+    assert bench.compare(*files, "--last", "3", "--format", "json").json["runs"] == [
         f"gpu-east-{number:03d}" for number in LATER[-3:]
     ]
     said = bench.compare(*files[:BASELINE])

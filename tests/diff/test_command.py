@@ -1,18 +1,16 @@
 """diff-jobs as reviewers see it, on a branch of a copy of this repository's jobs."""
 
-import contextlib
-import io
-import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from tests import recorded
+from tests.said import Said, said
 from trainyard.diff.command import main
 from trainyard.diff.html import html
 from trainyard.diff.markdown import MARKER, MOST, code, fenced, markdown
@@ -24,20 +22,8 @@ HOME = HERE.parents[1]
 JOBS = ("gpt2-124m", "gpt2-355m", "llama-8b-sft", "llama-8b-math")
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What diff-jobs printed."""
-
-    code: int
-    out: str
-    errors: str
-
-
 def diff(root: Path, *arguments: str) -> Said:
-    out, errors = io.StringIO(), io.StringIO()
-    with contextlib.chdir(root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = main([*arguments, "--no-cache"])
-    return Said(code, out.getvalue(), errors.getvalue())
+    return said(main, *arguments, "--no-cache", cwd=root)
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -51,13 +37,9 @@ def edit(root: Path, file: str, old: str, new: str) -> None:
     (root / file).write_text(written.replace(old, new))
 
 
-def hold(name: str, said: str) -> None:
-    """An output is as recorded; UPDATE_SNAPSHOTS=1 records it."""
-    file = HERE / "snapshots" / name
-    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(said)
-    assert said == file.read_text()
+def hold(name: str, text: str) -> None:
+    """An output is as recorded in snapshots/."""
+    recorded.hold(HERE / "snapshots" / name, text)
 
 
 @pytest.fixture

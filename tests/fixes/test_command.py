@@ -1,7 +1,5 @@
 """`lint-jobs --fix` and `--diff` on files: what is written, what is not, and what is said."""
 
-import contextlib
-import io
 import os
 import stat
 import subprocess
@@ -10,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.planted.checkout import GPT2, LLAMA, Checkout
+from tests.said import said
 from trainyard.cache import text_digest
 from trainyard.cli import main
 from trainyard.finding import Edit
@@ -59,10 +58,8 @@ FIXED = (
 
 def run(root: Path, *arguments: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of lint-jobs in a folder."""
-    out, errors = io.StringIO(), io.StringIO()
-    with contextlib.chdir(root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = main(["--no-cache", *arguments])
-    return code, out.getvalue(), errors.getvalue()
+    told = said(main, "--no-cache", *arguments, cwd=root)
+    return told.code, told.out, told.errors
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """What Argo CD and Flux call a job in each state of its life: the checks as delivered, the engines as they run them."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import yaml
 
 from tests.gitops.folders import Json
 from tests.gitops.health import argo_cd_checks, argo_cd_says, flux_checks, flux_says
+from tests.recorded import hold
 
 HERE = Path(__file__).parent
 STATUSES = sorted((HERE / "statuses").glob("*/*.yaml"))
@@ -73,11 +73,7 @@ def test_messages_are_what_people_read() -> None:
         for file, answer in zip(STATUSES, answers, strict=True)
     )
 
-    snapshot = HERE / "snapshots" / "health.txt"
-    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        snapshot.parent.mkdir(exist_ok=True)
-        snapshot.write_text(text)
-    assert text == snapshot.read_text()
+    hold(HERE / "snapshots" / "health.txt", text)
 
 
 @pytest.mark.slow_build

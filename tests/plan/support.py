@@ -1,13 +1,11 @@
 """Runs and jobs for these tests, and snapshots of whole outputs."""
 
-import contextlib
-import io
-import json
-import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests import recorded
+from tests.said import Said, said
 from trainyard.plan.command import main
 from trainyard.plan.hardware import gpus
 from trainyard.plan.run import Run
@@ -19,34 +17,14 @@ HOME = HERE.parents[1]
 RUNS = HOME / "schemas" / "hardware" / "published-runs.yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What plan-job printed."""
-
-    code: int
-    out: str
-    errors: str
-
-    @property
-    def json(self) -> Any:
-        """Standard output as JSON."""
-        return json.loads(self.out)
-
-
 def plan(*arguments: str | Path, cwd: Path = HOME) -> Said:
     """Run plan-job in this process."""
-    out, errors = io.StringIO(), io.StringIO()
-    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        code = main([str(argument) for argument in arguments])
-    return Said(code, out.getvalue(), errors.getvalue())
+    return said(main, *arguments, cwd=cwd)
 
 
 def hold(name: str, text: str) -> None:
-    """An output is as recorded; UPDATE_SNAPSHOTS=1 records it."""
-    file = HERE / "snapshots" / name
-    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        file.write_text(text)
-    assert text == file.read_text()
+    """An output is as recorded in snapshots/."""
+    recorded.hold(HERE / "snapshots" / name, text)
 
 
 def a_run(model: str = "llama-3-8b", gpu: str = "H100-SXM-80GB", **changes: Any) -> Run:

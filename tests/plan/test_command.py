@@ -188,7 +188,7 @@ def test_a_job_that_cannot_be_planned_is_told_where(checkout: Path, old: str, ne
         ((JOB, "--cluster", "mars"), "--cluster mars: there are aws-oregon"),
         ((JOB, "--tokens", "-1"), "--tokens"),
         ((JOB, "--epochs", "1"), "give --tokens alone"),
-        ((JOB, "--svg", "none/curve.svg"), "cannot be written"),
+        ((JOB, "--svg", "none/curve.svg"), "cannot write none/curve.svg"),
         ((JOB, "--what"), "unrecognized arguments"),
     ],
 )

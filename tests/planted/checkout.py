@@ -1,12 +1,10 @@
 """A copy of this repository's jobs and all that they are made of, to plant one mistake in and lint."""
 
-import contextlib
-import io
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.said import said
 from trainyard.cli import main
 
 LLAMA = "jobs/research/llama-8b-sft"
@@ -61,13 +59,8 @@ class Checkout:
 
     def lint(self, *paths: str) -> tuple[int, dict[str, Any]]:
         """The exit code and the JSON document of the command line. Every finding counts, whatever its severity."""
-        out, errors = io.StringIO(), io.StringIO()
-        options = ["--no-cache", "--format=json", "--level=info", "--fail-on=info"]
-        with contextlib.chdir(self.root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-            code = main([*options, *paths])
-        assert out.getvalue(), errors.getvalue()
-        document: dict[str, Any] = json.loads(out.getvalue())
-        return code, document
+        found = said(main, "--no-cache", "--format=json", "--level=info", "--fail-on=info", *paths, cwd=self.root)
+        return found.code, found.json
 
     def expect(self, *expected: Found, lint: tuple[str, ...] = ()) -> list[dict[str, Any]]:
         """Lint all jobs, and hold what is found against all that should be. Returns the findings for a closer look."""

@@ -12,6 +12,9 @@ from trainyard.objects import Object
 from trainyard.replay import Replay, replay
 from trainyard.sources import Sources
 
+Case = tuple[str, dict[tuple[str, str], str]]
+"""A tree whose folder `over` is rendered, and where chosen leaves were written, by object and path."""
+
 KUSTOMIZE = FilePath(__file__).parents[2] / ".tools" / "bin" / "kustomize"
 
 
@@ -98,3 +101,12 @@ def compare(root: FilePath, folder: str) -> Compared:
     """Render a folder both ways."""
     sources = Sources(root)
     return Compared(sources, rendered(root, folder), replay(root, folder, sources))
+
+
+def check(case: Case, root: FilePath) -> None:
+    """Every leaf is replayed as it is rendered, and those that the case names were written where it says."""
+    tree, places = case
+    write(root, tree)
+    both = compare(root, "over")
+    assert both.differences() == []
+    assert {(title, path): both.where(title, path) for title, path in places} == places

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.replay.cases import CASES
 from tests.replay.support import write
-from tests.replay.test_fields import CASES
 from tests.replay.test_records import FOLDER, TREE
 from trainyard.errors import InputError
 from trainyard.kustomization import load_graph

@@ -1,12 +1,12 @@
 """Source files of a small repository, findings over them, and snapshots of whole outputs."""
 
 import io
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.recorded import hold
 from tests.report.repository import REPO, line_reader
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.report import Report, write
@@ -20,15 +20,8 @@ Printed = Callable[..., str]
 
 @pytest.fixture
 def snapshot() -> Snapshot:
-    """Compares a whole output with a file in snapshots/; UPDATE_SNAPSHOTS=1 writes the file instead."""
-
-    def compare(name: str, output: str) -> None:
-        file = HERE / "snapshots" / name
-        if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-            file.write_bytes(output.encode())
-        assert output == file.read_bytes().decode()
-
-    return compare
+    """Compares a whole output with a file in snapshots/."""
+    return lambda name, output: hold(HERE / "snapshots" / name, output)
 
 
 @pytest.fixture

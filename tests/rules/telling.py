@@ -1,9 +1,9 @@
 """What the rules of one family say about manifests, as text."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.recorded import hold
 from trainyard.fieldpath import format_path
 from trainyard.objects import Spot
 from trainyard.rules import all_rules, problems
@@ -22,13 +22,9 @@ def manifests(folder: str) -> list[Path]:
 
 
 def check_told(file: Path, *modules: str) -> None:
-    """Compare all that the rules of these modules say with the file's snapshot; UPDATE_SNAPSHOTS=1 writes it."""
-    snapshot = HERE / "snapshots" / file.parent.name / f"{file.stem}.txt"
+    """Compare all that the rules of these modules say with the file's snapshot."""
     told = "\n".join(_told(file, modules)) or "nothing"
-    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        snapshot.parent.mkdir(parents=True, exist_ok=True)
-        snapshot.write_text(told + "\n", encoding="utf-8")
-    assert told + "\n" == snapshot.read_text(encoding="utf-8")
+    hold(HERE / "snapshots" / file.parent.name / f"{file.stem}.txt", f"{told}\n")
 
 
 def _told(file: Path, modules: tuple[str, ...]) -> Iterator[str]:

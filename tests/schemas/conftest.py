@@ -1,11 +1,11 @@
 """Objects from files as units, problems as text, and snapshots of whole outputs."""
 
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from tests.recorded import hold
 from trainyard.nodes import load_documents
 from trainyard.objects import Object
 from trainyard.schema import SchemaProblem
@@ -19,15 +19,8 @@ Snapshot = Callable[[str, str], None]
 
 @pytest.fixture
 def snapshot() -> Snapshot:
-    """Compares a whole output with a file in snapshots/; UPDATE_SNAPSHOTS=1 writes the file instead."""
-
-    def compare(name: str, output: str) -> None:
-        file = HERE / "snapshots" / name
-        if os.environ.get("UPDATE_SNAPSHOTS"):
-            file.write_text(output)
-        assert output == file.read_text()
-
-    return compare
+    """Compares a whole output with a file in snapshots/."""
+    return lambda name, output: hold(HERE / "snapshots" / name, output)
 
 
 def unit_of(file: Path) -> Unit:

@@ -1,7 +1,9 @@
 """Runs of the trainer as real processes, on CPUs over gloo, with the Python that has PyTorch (tools/test --all)."""
 
+import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import sys
@@ -150,9 +152,12 @@ def until(condition: Callable[[], bool], seconds: float = 120) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """A port below those that Linux gives to connections: until a run listens there, other tests do not take it."""
+    while True:
+        port = random.randrange(10000, 32768)
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,10 @@
 """Whole manifests in, the whole Workload out."""
 
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.recorded import hold
 from tests.workload.manifests import HERE, INPUTS, readable, unit
 from trainyard.workload import workloads
 
@@ -12,10 +12,7 @@ from trainyard.workload import workloads
 @pytest.mark.parametrize("manifest", sorted(INPUTS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_workload_is_what_the_controllers_run(manifest: Path) -> None:
     found = "\n".join(readable(each) for each in workloads(unit(manifest.read_text())))
-    snapshot = HERE / "snapshots" / f"{manifest.stem}.txt"
-    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        snapshot.write_text(found)
-    assert found == snapshot.read_text()
+    hold(HERE / "snapshots" / f"{manifest.stem}.txt", found)
 
 
 def test_every_snapshot_has_its_manifest() -> None:

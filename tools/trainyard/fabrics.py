@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainyard.frozen import dataclass
+from trainyard.generated import update
 
 HOME = Path(__file__).resolve().parents[2]
 PAGE = HOME / "docs" / "fabrics.md"
@@ -88,15 +89,7 @@ def _clusters() -> dict[str, list[str]]:
 
 def main() -> int:
     """Write the page, or with --check say whether it differs."""
-    text = page()
-    differs = not PAGE.is_file() or PAGE.read_text() != text
-    if sys.argv[1:] == ["--check"]:
-        if differs:
-            print("docs/fabrics.md differs from overlays/: run tools/update-docs", file=sys.stderr)
-        return int(differs)
-    PAGE.write_text(text)
-    print(f"docs/fabrics.md: {'changed' if differs else 'unchanged'}")
-    return 0
+    return update({PAGE: page()}, "overlays/")
 
 
 if __name__ == "__main__":

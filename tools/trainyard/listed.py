@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_FINDINGS, InputError, UsageError
+from trainyard.errors import EXIT_FINDINGS, InputError, UsageError
 from trainyard.finding import Position
 from trainyard.frozen import dataclass
 from trainyard.nodes import Node
@@ -141,22 +141,35 @@ def listed(sources: Sources, cluster: str) -> dict[str, Position]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line of list-jobs. Returns the exit code."""
-    options = _parser().parse_args(arguments)
+    from trainyard import commandline
+
+    parser = commandline.Parser(
+        prog="list-jobs",
+        description="Says which jobs each cluster has, and writes the list of them that its Flux reads.",
+        epilog="exit codes: 0 the lists are right, 1 with --check they are not, 2 a job that names no cluster",
+    )
+    parser.add_argument("clusters", nargs="*", metavar="CLUSTER", help="show these only; default all")
+    parser.add_argument("--check", action="store_true", help="write nothing, and end with 1 where a list differs")
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="how the jobs are shown")
+    parser.add_argument("--root", type=Path, default=Path(__file__).parents[2], help=argparse.SUPPRESS)
+    return commandline.run("list-jobs", lambda: _list(parser.parse_args(arguments)))
+
+
+def _list(options: argparse.Namespace) -> int:
+    from trainyard.commandline import say
+    from trainyard.report.output import write_text
+
     root = options.root.resolve()
-    try:
-        jobs = all_jobs(root, Sources(root))
-        asked = _asked(root, options.clusters)
-    except (InputError, UsageError) as error:
-        print(f"list-jobs: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+    jobs = all_jobs(root, Sources(root))
+    asked = _asked(root, options.clusters)
     stale = [name for name in clusters_with_flux(root) if _is_stale(root, name, jobs)]
     if not options.check:
         for name in stale:
-            (root / list_file(name)).write_text(listing(job for job in jobs if job.cluster == name))
-    _show({name: [job.folder for job in jobs if job.cluster == name] for name in asked}, options.format)
+            write_text(root / list_file(name), listing(job for job in jobs if job.cluster == name))
     for name in stale:
         said = "differs from jobs/: run tools/list-jobs" if options.check else "written"
         print(f"{list_file(name)}: {said}", file=sys.stderr)
+    say(_shown({name: [job.folder for job in jobs if job.cluster == name] for name in asked}, options.format))
     return EXIT_FINDINGS if stale and options.check else 0
 
 
@@ -168,20 +181,6 @@ def _second_resource(sources: Sources, file: str) -> Node | None:
 def _scalar(name: str) -> str:
     """A name as YAML text: 123 and 1e3 are names too."""
     return name if resolve(name, None, plain=True)[0] == "str" else json.dumps(name)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="list-jobs",
-        description="Says which jobs each cluster has, and writes the list of them that its Flux reads.",
-        epilog="exit codes: 0 the lists are right, 1 with --check they are not, 2 a job that names no cluster",
-        allow_abbrev=False,
-    )
-    parser.add_argument("clusters", nargs="*", metavar="CLUSTER", help="show these only; default all")
-    parser.add_argument("--check", action="store_true", help="write nothing, and end with 1 where a list differs")
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="how the jobs are shown")
-    parser.add_argument("--root", type=Path, default=Path(__file__).parents[2], help=argparse.SUPPRESS)
-    return parser
 
 
 def _asked(root: Path, names: Sequence[str]) -> list[str]:
@@ -200,12 +199,10 @@ def _is_stale(root: Path, cluster: str, jobs: Sequence[Job]) -> bool:
     return written != listing(job for job in jobs if job.cluster == cluster)
 
 
-def _show(jobs: dict[str, list[str]], form: str) -> None:
+def _shown(jobs: dict[str, list[str]], form: str) -> str:
     if form == "json":
-        print(json.dumps(jobs, indent=2))
-        return
-    for cluster, folders in jobs.items():
-        print("\n  ".join([cluster, *folders]))
+        return json.dumps(jobs, indent=2)
+    return "\n".join("\n  ".join([cluster, *folders]) for cluster, folders in jobs.items())
 
 
 if __name__ == "__main__":

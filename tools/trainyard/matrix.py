@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from trainyard.frozen import dataclass
+from trainyard.generated import update
 
 HOME = Path(__file__).resolve().parents[2]
 PAGE = HOME / "docs" / "matrix.md"
@@ -63,15 +64,7 @@ def page() -> str:
 
 def main() -> int:
     """Write the page, or with --check say whether it differs."""
-    text = page()
-    differs = not PAGE.is_file() or PAGE.read_text() != text
-    if sys.argv[1:] == ["--check"]:
-        if differs:
-            print("docs/matrix.md differs from base/ and clusters/: run tools/update-docs", file=sys.stderr)
-        return int(differs)
-    PAGE.write_text(text)
-    print(f"docs/matrix.md: {'changed' if differs else 'unchanged'}")
-    return 0
+    return update({PAGE: page()}, "base/ and clusters/")
 
 
 if __name__ == "__main__":

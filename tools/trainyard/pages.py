@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from inspect import cleandoc
 from pathlib import Path
 
+from trainyard.generated import update
 from trainyard.rules import all_rules
 from trainyard.rules.examples import HEADINGS
 from trainyard.rules.registry import Rule
@@ -71,21 +72,7 @@ def documents() -> dict[str, str]:
 def main() -> int:
     """Write docs/rules/, or with --check say which of its files differ."""
     folder = Path(__file__).resolve().parents[2] / "docs" / "rules"
-    wanted = documents()
-    there = {file.name: file.read_text() for file in folder.glob("*.md")} if folder.is_dir() else {}
-    differing = sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
-    if sys.argv[1:] == ["--check"]:
-        for name in differing:
-            print(f"docs/rules/{name} differs from its rule: run tools/update-docs", file=sys.stderr)
-        return 1 if differing else 0
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in differing:
-        if name in wanted:
-            (folder / name).write_text(wanted[name])
-        else:
-            (folder / name).unlink()
-    print(f"docs/rules: {len(wanted)} pages, {len(differing)} changed")
-    return 0
+    return update({folder / name: text for name, text in documents().items()}, "the rules", folder.glob("*.md"))
 
 
 def _fenced(block: list[str] | None) -> list[str]:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from trainyard.frozen import dataclass
+from trainyard.generated import update
 
 HOME = Path(__file__).resolve().parents[2]
 PAGE = HOME / "docs" / "verified-against.md"
@@ -93,16 +94,7 @@ def _versions(program: Program) -> list[str]:
 
 def main() -> int:
     """Write the page, or with --check say whether it differs."""
-    wanted = page()
-    same = PAGE.is_file() and PAGE.read_text() == wanted
-    if sys.argv[1:] == ["--check"]:
-        if not same:
-            print("docs/verified-against.md differs from the go.mod files: run tools/update-docs", file=sys.stderr)
-        return 0 if same else 1
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(wanted)
-    print(f"docs/verified-against.md: {len(PROGRAMS)} programs, {'un' if same else ''}changed")
-    return 0
+    return update({PAGE: page()}, "the go.mod files")
 
 
 if __name__ == "__main__":

@@ -6,19 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.author.choices import Choices
+from trainyard.errors import UsageError
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 _PATH = re.compile(r"/data(/[^/\s]+)*\Z")
 _LONGEST_NAME = 54
 
 
-class Refused(Exception):
+class Refused(UsageError):
     """An answer that cannot be taken; its text says why, and what could be."""
 
     def __init__(self, reason: str, findings: str = "") -> None:
-        """`findings`: what the linter says, as it prints it."""
+        """`findings`: what the linter says, as it prints it; a note of the error."""
         super().__init__(reason)
-        self.findings = findings
+        if findings:
+            self.add_note(findings)
 
 
 @dataclass(frozen=True, slots=True)

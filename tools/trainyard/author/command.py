@@ -1,13 +1,13 @@
 """new-job: writes the folder of a job, with the numbers that its author need not know."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from trainyard import commandline
 from trainyard.author.answers import (
     Answers,
     Refused,
@@ -20,8 +20,7 @@ from trainyard.author.answers import (
 )
 from trainyard.author.ask import Asker
 from trainyard.author.choices import Choices
-from trainyard.cli import TRACEBACK
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
+from trainyard.errors import EXIT_CLEAN, UsageError
 
 if TYPE_CHECKING:
     from trainyard.author.propose import Proposal
@@ -44,43 +43,23 @@ exit codes:
   3    a fault of the tools or of their set-up
   130  interrupted; nothing is written
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
+_COUNT = commandline.count(10**9)
+_RATE = commandline.number("rate", most=10)
+_TOKENS = commandline.number("number of tokens", least=1, most=1e18)
 
 
 def main(arguments: Sequence[str] | None = None, read: Callable[[str], str] = input) -> int:
     """Run new-job. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    try:
-        return _new(_parser().parse_args(arguments), read)
-    except (UsageError, InputError) as error:
-        return _ended(str(error), EXIT_BAD_INPUT)
-    except Refused as error:
-        return _ended(str(error), EXIT_BAD_INPUT, error.findings)
-    except EOFError:
-        return _ended("the answers ended; nothing is written", EXIT_BAD_INPUT)
-    except Fault as error:
-        return _ended(f"fault: {error}", EXIT_FAULT)
-    except KeyboardInterrupt:
-        return _ended("interrupted; nothing is written", EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAULT
-    except Exception as error:
-        if os.environ.get(TRACEBACK):
-            raise
-        return _ended(f"fault: {type(error).__name__}: {error} ({TRACEBACK}=1 shows where)", EXIT_FAULT)
+    return commandline.run(
+        "new-job", lambda: _answered(_parser().parse_args(arguments), read), "interrupted; nothing is written"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = commandline.Parser(
         prog="new-job",
         description="Writes the folder of a job: asks what only its author knows, and proposes the rest.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     asked = parser.add_argument_group("asked for on a terminal where they are missing")
     asked.add_argument("--name", help="name of the run; it names its folder, pods and metrics")
@@ -92,11 +71,11 @@ def _parser() -> argparse.ArgumentParser:
     asked.add_argument("--data", metavar="PATH", help="folder of the dataset: /data/<folder>")
     asked.add_argument("--claim", help="claim of the dataset (default: the cluster's first)")
     wanted = parser.add_argument_group("proposed where they are missing")
-    wanted.add_argument("--batch", type=_count, metavar="N", help="samples of an optimizer step, over all ranks")
-    wanted.add_argument("--learning-rate", type=_rate, metavar="R", help="peak learning rate")
-    wanted.add_argument("--steps", type=_count, metavar="N", help="optimizer steps")
-    wanted.add_argument("--tokens", type=_tokens, metavar="N", help="tokens to train on, instead of --steps")
-    wanted.add_argument("--sequence-length", type=_count, metavar="N", help="tokens of a sample")
+    wanted.add_argument("--batch", type=_COUNT, metavar="N", help="samples of an optimizer step, over all ranks")
+    wanted.add_argument("--learning-rate", type=_RATE, metavar="R", help="peak learning rate")
+    wanted.add_argument("--steps", type=_COUNT, metavar="N", help="optimizer steps")
+    wanted.add_argument("--tokens", type=_TOKENS, metavar="N", help="tokens to train on, instead of --steps")
+    wanted.add_argument("--sequence-length", type=_COUNT, metavar="N", help="tokens of a sample")
     parser.add_argument("--queue", help="a folder of base/queue (default: none)")
     parser.add_argument("--dry-run", action="store_true", help="show the files, findings and forecast; write nothing")
     parser.add_argument("--request", action="store_true", help=argparse.SUPPRESS)
@@ -105,29 +84,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 10**9:
-        raise ValueError(text)
-    return value
-
-
-def _rate(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 10:
-        raise ValueError(text)
-    return value
-
-
-def _tokens(text: str) -> float:
-    value = float(text)
-    if not 1 <= value <= 1e18:
-        raise ValueError(text)
-    return value
-
-
-for _type, _name in ((_count, "count"), (_rate, "rate"), (_tokens, "number of tokens")):
-    _type.__name__ = _name
+def _answered(options: argparse.Namespace, read: Callable[[str], str]) -> int:
+    try:
+        return _new(options, read)
+    except EOFError:
+        raise UsageError("the answers ended; nothing is written") from None
 
 
 def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
@@ -158,14 +119,14 @@ def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
     with copied(root, answers.folder, files) as copy:
         trial = judge(copy, answers.folder, color=wants_color("auto", sys.stdout), width=columns(sys.stdout))
     for name, text in files.items():
-        print(f"--- {answers.folder}/{name}\n{text}")
-    print(trial.findings + "\n" + (trial.forecast or f"no forecast: {trial.no_forecast}\n"))
+        commandline.say(f"--- {answers.folder}/{name}\n{text}\n")
+    commandline.say(trial.findings + "\n" + (trial.forecast or f"no forecast: {trial.no_forecast}\n") + "\n")
     if options.dry_run:
-        print(f"{answers.folder}: not written (--dry-run)")
+        commandline.say(f"{answers.folder}: not written (--dry-run)")
         return trial.code
     place(root, answers.folder, files)
-    print(f"{answers.folder}: written\n\nnext:")
-    print("\n".join(f"    {line}" for line in next_commands(root, answers)), flush=True)
+    commandline.say(f"{answers.folder}: written\n\nnext:")
+    commandline.say("\n".join(f"    {line}" for line in next_commands(root, answers)))
     return EXIT_CLEAN if not trial.code else trial.code
 
 
@@ -177,9 +138,9 @@ def _for_a_program(root: Path, choices: Choices, request: bool) -> int:
     from trainyard.author.request import serve, takes_a_program
 
     if request:
-        print(json.dumps(asdict(serve(root, sys.stdin.read()))))
+        commandline.say(json.dumps(asdict(serve(root, sys.stdin.read()))))
     else:
-        print(json.dumps([name for name in choices.launchers() if takes_a_program(choices, name)]))
+        commandline.say(json.dumps([name for name in choices.launchers() if takes_a_program(choices, name)]))
     return EXIT_CLEAN
 
 
@@ -273,7 +234,7 @@ def _wishes(asker: Asker, wishes: Wishes, proposal: "Proposal") -> Wishes:
             raise Refused(f"{text!a} is no {number.__name__}") from None
 
     def batch(text: str) -> int:
-        samples = int(read(text, _count))
+        samples = int(read(text, _COUNT))
         check_batch(samples, proposal.batch // (proposal.micro * proposal.accumulation))
         return samples
 
@@ -282,21 +243,12 @@ def _wishes(asker: Asker, wishes: Wishes, proposal: "Proposal") -> Wishes:
         wishes = replace(wishes, batch=None if said == proposal.batch else said)
     if wishes.learning_rate is None:
         default = f"{proposal.learning_rate:g}"
-        rate = asker.answer("--learning-rate", None, "learning rate", lambda text: read(text, _rate), default=default)
+        rate = asker.answer("--learning-rate", None, "learning rate", lambda text: read(text, _RATE), default=default)
         wishes = replace(wishes, learning_rate=None if rate == proposal.learning_rate else rate)
     if wishes.steps is None and wishes.tokens is None:
         default = str(proposal.steps)
         hours = duration(proposal.steps * proposal.step_seconds)
         asker.tell(f"a step is forecast to take {duration(proposal.step_seconds)}, so {default} of them {hours}")
-        steps = asker.answer("--steps", None, "steps", lambda text: int(read(text, _count)), default=default)
+        steps = asker.answer("--steps", None, "steps", lambda text: int(read(text, _COUNT)), default=default)
         wishes = replace(wishes, steps=None if steps == proposal.steps else steps)
     return wishes
-
-
-def _ended(text: str, code: int, findings: str = "") -> int:
-    from trainyard.report.escape import inert, visible
-
-    print(f"new-job: {inert(visible(text))}", file=sys.stderr)
-    if findings:
-        print(f"\n{findings.rstrip()}", file=sys.stderr)
-    return code

@@ -2,12 +2,12 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, Fault, InputError, UsageError
+from trainyard import commandline
+from trainyard.errors import EXIT_CLEAN, EXIT_FINDINGS, Fault, InputError, UsageError
 
 _EXAMPLES = """\
 examples, in the order of the chain:
@@ -21,37 +21,24 @@ on this machine, without a cluster:
   .tools/lint/bin/python -m trainyard.benchmark rehearse gpu-east --name slowed --slow 1=0.5 --out results
 
 exit codes:
-  0  done
-  1  a node is not fit to be measured
-  2  bad usage or input
-  3  a fault: the API server or Prometheus does not answer
+  0    done
+  1    a node is not fit to be measured
+  2    bad usage or input
+  3    a fault: the API server or Prometheus does not answer
+  130  interrupted
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one step. Returns its exit code."""
-    from trainyard.controlplane.client import Refused
-
-    try:
-        return _run(_parser().parse_args(arguments))
-    except (UsageError, InputError) as error:
-        return _ended(str(error), EXIT_BAD_INPUT)
-    except (Fault, Refused) as error:
-        return _ended(f"fault: {error}", EXIT_FAULT)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
+    return commandline.run("benchmark", lambda: _run(_parser().parse_args(arguments)))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = commandline.Parser(
         prog="python -m trainyard.benchmark",
         description=__doc__,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     steps = parser.add_subparsers(dest="step", metavar="STEP", required=True)
     nodes = steps.add_parser("nodes", help="wait for tuned nodes, check them, and say what they are")
@@ -86,8 +73,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from trainyard.controlplane.client import Refused
+
     steps = {"nodes": _nodes, "create": _create, "collect": _collect, "assemble": _assemble, "rehearse": _rehearse}
-    return steps[options.step](options)
+    try:
+        return steps[options.step](options)
+    except Refused as error:
+        raise Fault(str(error)) from None
 
 
 def _client(options: argparse.Namespace) -> Any:
@@ -111,15 +103,15 @@ def _nodes(options: argparse.Namespace) -> int:
         raise InputError("are no facts of a cluster", str(options.facts)) from None
     client = _client(options)
     if not options.no_tuning:
-        print(f"{await_tuning(client)} nodes are tuned", flush=True)
+        commandline.say(f"{await_tuning(client)} nodes are tuned")
     found = benchmark_nodes(client, labels)
     wrong = faults(found, gpus) if found else ["no node takes training pods"]
     for line in wrong:
-        print(line, flush=True)
+        commandline.say(line)
     if wrong:
         return EXIT_FINDINGS
     _write(options.out / "nodes.json", {"fingerprint": fingerprint(found), "nodes": [_name(node) for node in found]})
-    print(f"{len(found)} nodes are whole", flush=True)
+    commandline.say(f"{len(found)} nodes are whole")
     return EXIT_CLEAN
 
 
@@ -133,7 +125,7 @@ def _create(options: argparse.Namespace) -> int:
     _write(options.out / "created.json", {"job": job, "images": made.images, "digest": made.digest})
     if options.parameters:
         write(made, options.parameters)
-    print(f"{made.job['kind']} {options.name}: {len(made.others)} objects beside it", flush=True)
+    commandline.say(f"{made.job['kind']} {options.name}: {len(made.others)} objects beside it")
     return EXIT_CLEAN
 
 
@@ -147,7 +139,7 @@ def _collect(options: argparse.Namespace) -> int:
     found = collect(_client(options), job, server, options.board)
     _write(options.out / COLLECTED, found)
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in found["kubernetes"].items())
-    print(f"{job['metadata']['name']}: {parts}", flush=True)
+    commandline.say(f"{job['metadata']['name']}: {parts}")
     return EXIT_CLEAN
 
 
@@ -155,7 +147,7 @@ def _assemble(options: argparse.Namespace) -> int:
     from trainyard.benchmark.assemble import assemble
 
     _write(options.out, assemble(options.folder, options.name))
-    print(options.out, flush=True)
+    commandline.say(str(options.out))
     return EXIT_CLEAN
 
 
@@ -173,28 +165,21 @@ def _rehearse(options: argparse.Namespace) -> int:
         if not (0 <= slow[0] < options.nodes and 0 < slow[1] <= 1):
             raise UsageError(f"--slow {options.slow}: there is no such node, or no such part")
 
-    def say(text: str) -> None:
-        print(text, flush=True)
-
-    Rehearsal(home, options.cluster, options.name, options.out.absolute(), options.nodes, slow, say).run()
+    out = options.out.absolute()
+    Rehearsal(home, options.cluster, options.name, out, options.nodes, slow, commandline.say).run()
     return EXIT_CLEAN
 
 
 def _write(file: Path, said: Any) -> None:
     """Writes a JSON file whole or not at all: the claim is shared."""
-    part = file.with_name(f".{file.name}")
+    from trainyard.report.output import write_text
+
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
-        part.replace(file)
     except OSError as error:
-        raise InputError(f"cannot be written: {(error.strerror or 'unknown').lower()}", str(file)) from None
+        raise UsageError(f"cannot make {file.parent}: {(error.strerror or 'unknown').lower()}") from None
+    write_text(file, json.dumps(said, indent=1) + "\n")
 
 
 def _name(node: dict[str, Any]) -> str:
     return str(node["metadata"]["name"])
-
-
-def _ended(text: str, code: int) -> int:
-    print(f"benchmark: {text}", file=sys.stderr)
-    return code

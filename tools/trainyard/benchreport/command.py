@@ -2,14 +2,14 @@
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
+from trainyard import commandline
+from trainyard.errors import EXIT_CLEAN, UsageError
 
 if TYPE_CHECKING:
     from trainyard.benchreport.runs import Run
@@ -34,36 +34,20 @@ exit codes:
 
 What it measures and how it decides: docs/benchmarks.md
 """
+_COUNT = commandline.count(10**6)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run bench-report. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    try:
-        return _run(_parser().parse_args(arguments))
-    except (UsageError, InputError) as error:
-        return _ended(str(error), EXIT_BAD_INPUT)
-    except Fault as error:
-        return _ended(f"fault: {error}", EXIT_FAULT)
-    except KeyboardInterrupt:
-        return _ended("interrupted", EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAULT
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
+    return commandline.run("bench-report", lambda: _run(_parser().parse_args(arguments)))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = commandline.Parser(
         prog="bench-report",
         description="Says whether benchmark runs are slower than a locked baseline, which node it is, and why.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     compare = commands.add_parser("compare", help="compare runs with a baseline", allow_abbrev=False)
@@ -71,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         "runs", nargs="+", metavar="RUN.json", help="runs; those of the baseline itself are passed over"
     )
     compare.add_argument("--baseline", required=True, metavar="FILE", help="what `bench-report lock` wrote")
-    compare.add_argument("--last", type=_count, metavar="N", help="judge only the N newest runs")
+    compare.add_argument("--last", type=_COUNT, metavar="N", help="judge only the N newest runs")
     compare.add_argument(
         "--measure", action="append", default=[], metavar="NAME", help="judge this measure; repeatable"
     )
@@ -89,17 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     power = commands.add_parser("power", help="power and false alarms on measured noise", allow_abbrev=False)
     power.add_argument("--noise", metavar="FILE", help="what bench/noise.py wrote (default: what it wrote here)")
     power.add_argument(
-        "--trials", type=_count, default=1000, metavar="N", help="histories a row (default: %(default)s)"
+        "--trials", type=_COUNT, default=1000, metavar="N", help="histories a row (default: %(default)s)"
     )
     power.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     return parser
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -121,6 +98,7 @@ def _compare(options: argparse.Namespace) -> int:
     from trainyard.benchreport.report import report
     from trainyard.benchreport.runs import read_baseline, read_runs
     from trainyard.benchreport.text import text
+    from trainyard.report.output import write_text
 
     baseline = read_baseline(Path(options.baseline))
     known = {run.name for run in baseline.runs}
@@ -130,10 +108,12 @@ def _compare(options: argparse.Namespace) -> int:
         raise UsageError("every run given is one of the baseline's own")
     made = report(baseline, runs, _known(options.measure, [*baseline.runs, *(run for run, _ in runs)]))
     if options.html:
-        _write(options.html, page(made))
+        write_text(Path(options.html), page(made))
     if options.markdown:
-        _write(options.markdown, markdown(made))
-    _print(json.dumps(document(made), indent=2, ensure_ascii=False) if options.format == "json" else text(made))
+        write_text(Path(options.markdown), markdown(made))
+    commandline.say(
+        json.dumps(document(made), indent=2, ensure_ascii=False) if options.format == "json" else text(made)
+    )
     return made.verdict.state.value
 
 
@@ -149,6 +129,7 @@ def _known(only: Sequence[str], runs: "Sequence[Run]") -> Sequence[str]:
 def _lock(options: argparse.Namespace) -> int:
     from trainyard.benchreport.runs import differences, lock, read_runs
     from trainyard.benchreport.verdict import FEWEST_BASELINE
+    from trainyard.report.output import write_text
 
     if not _NAME.fullmatch(options.name):
         raise UsageError(f"{options.name!r} is no name: lower-case letters, digits, - and .")
@@ -158,8 +139,8 @@ def _lock(options: argparse.Namespace) -> int:
     for run, there in runs[1:]:
         for line in differences(runs[0][1], there):
             raise UsageError(f"{runs[0][0].name} and {run.name} cannot be one baseline: {line}")
-    _write(options.out, lock(options.name, runs))
-    _print(f"{options.out}: {len(runs)} runs locked")
+    write_text(Path(options.out), lock(options.name, runs))
+    commandline.say(f"{options.out}: {len(runs)} runs locked")
     return EXIT_CLEAN
 
 
@@ -175,9 +156,9 @@ def _postmortem(options: argparse.Namespace) -> int:
     usual = read_baseline(Path(options.baseline)).runs[-1] if options.baseline else None
     causes = postmortem(run, usual)
     if options.format == "json":
-        _print(json.dumps([asdict(one) for one in causes], indent=2, ensure_ascii=False))
+        commandline.say(json.dumps([asdict(one) for one in causes], indent=2, ensure_ascii=False))
     else:
-        _print("\n".join(inert(visible(cause(one))) for one in causes) or "nothing stands out")
+        commandline.say("\n".join(inert(visible(cause(one))) for one in causes) or "nothing stands out")
     return EXIT_CLEAN
 
 
@@ -190,28 +171,5 @@ def _power(options: argparse.Namespace) -> int:
         options.trials,
         lambda said: print(said, file=sys.stderr, flush=True),
     )
-    _print(json.dumps(as_document(found), indent=2) if options.format == "json" else as_text(found))
+    commandline.say(json.dumps(as_document(found), indent=2) if options.format == "json" else as_text(found))
     return EXIT_CLEAN
-
-
-def _write(file: str, text: str) -> None:
-    """Writes a file whole or not at all."""
-    whole = Path(file)
-    part = whole.with_name(f".{whole.name}.{os.getpid()}")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(whole)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InputError(f"cannot be written: {(error.strerror or 'unknown').lower()}", file) from None
-
-
-def _print(text: str) -> None:
-    print(text.rstrip("\n"), flush=True)
-
-
-def _ended(text: str, code: int) -> int:
-    from trainyard.report.escape import inert, visible
-
-    print(f"bench-report: {inert(visible(text))}", file=sys.stderr)
-    return code

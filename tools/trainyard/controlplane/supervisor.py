@@ -164,7 +164,7 @@ class _Supervisor:
             self.processes[name] = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env={"PATH": os.environ.get("PATH", ""), "HOME": str(self.folder)},
+                env={"PATH": os.environ.get("PATH", ""), "HOME": str(self.folder), "GOGC": programs.GOGC},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

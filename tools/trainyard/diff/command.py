@@ -1,15 +1,12 @@
 """diff-jobs: what a pull request really changes."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import NoReturn, TextIO
 
-from trainyard.cli import TRACEBACK
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
+from trainyard import commandline
+from trainyard.errors import EXIT_CLEAN, UsageError
 
 _EXAMPLES = """\
 examples:
@@ -29,37 +26,16 @@ exit codes:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run diff-jobs. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    try:
-        return _diff(_parser().parse_args(arguments))
-    except (UsageError, InputError) as error:
-        return _ended(str(error), EXIT_BAD_INPUT)
-    except Fault as error:
-        return _ended(f"fault: {error}", EXIT_FAULT)
-    except KeyboardInterrupt:
-        return _ended("interrupted", EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAULT
-    except Exception as error:
-        if os.environ.get(TRACEBACK):
-            raise
-        return _ended(f"fault: {type(error).__name__}: {error} ({TRACEBACK}=1 shows where)", EXIT_FAULT)
+    return commandline.run("diff-jobs", lambda: _diff(_parser().parse_args(arguments)))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = commandline.Parser(
         prog="diff-jobs",
         description="Says what the working tree changes in jobs and platforms since it left BASE.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("base", metavar="BASE", help="a git revision; its merge base with HEAD is compared with")
     parser.add_argument(
@@ -81,7 +57,7 @@ def _diff(options: argparse.Namespace) -> int:
     from trainyard.diff.markdown import markdown
     from trainyard.diff.text import text
     from trainyard.discover import repository_root
-    from trainyard.report.output import write_file
+    from trainyard.report.output import write_text
     from trainyard.report.terminal import wants_color
 
     if ".." in options.base:
@@ -96,19 +72,8 @@ def _diff(options: argparse.Namespace) -> int:
     found = compare(repository_root(Path.cwd(), []), options.base, use_cache=not options.no_cache)
     for form, file in sorted(outputs, key=lambda output: not output[1]):
         if file:
-            write_file(Path(file), partial(_fill, forms[form](found)))
+            write_text(Path(file), forms[form](found))
         else:
             color = {"color": wants_color(options.color, sys.stdout)} if form == "text" else {}
-            print(forms[form](found, **color), end="", flush=True)
+            commandline.say(forms[form](found, **color))
     return EXIT_CLEAN
-
-
-def _fill(text: str, out: TextIO) -> None:
-    out.write(text)
-
-
-def _ended(text: str, code: int) -> int:
-    from trainyard.report.escape import inert, visible
-
-    print(f"diff-jobs: {inert(visible(text))}", file=sys.stderr)
-    return code

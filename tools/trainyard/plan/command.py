@@ -2,22 +2,12 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
-from trainyard.errors import (
-    EXIT_BAD_INPUT,
-    EXIT_CLEAN,
-    EXIT_FAULT,
-    EXIT_FINDINGS,
-    EXIT_INTERRUPTED,
-    Fault,
-    InputError,
-    UsageError,
-)
+from trainyard import commandline
+from trainyard.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError, UsageError
 
 _EXAMPLES = """\
 examples:
@@ -38,59 +28,36 @@ exit codes:
 
 What the model is, and how far off: docs/forecast.md
 """
+_POSITIVE = commandline.number("positive number")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run plan-job. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    try:
-        return _plan(_parser().parse_args(arguments))
-    except (UsageError, InputError) as error:
-        return _ended(str(error), EXIT_BAD_INPUT, getattr(error, "help", ""))
-    except Fault as error:
-        return _ended(f"fault: {error}", EXIT_FAULT)
-    except KeyboardInterrupt:
-        return _ended("interrupted", EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAULT
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
+    return commandline.run("plan-job", lambda: _plan(_parser().parse_args(arguments)))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = commandline.Parser(
         prog="plan-job",
         description="Says before a job runs what memory it needs, how fast it is, and what it and its failures cost.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("job", nargs="?", metavar="JOB", help="job folder, jobs/<team>/<job>")
     parser.add_argument("--cluster", metavar="NAME", help="plan for this cluster instead of the job's own")
     parser.add_argument("--compare", action="store_true", help="show other ways to run it, and which change helps most")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     parser.add_argument("--svg", metavar="FILE", help="write the curve of speed over nodes")
-    parser.add_argument("--tokens", type=_positive, metavar="N", help="tokens to train on (default: the job's steps)")
-    parser.add_argument("--epochs", type=_positive, metavar="N", help="times through the dataset, of --dataset-tokens")
-    parser.add_argument("--dataset-tokens", type=_positive, metavar="N", help="tokens of the dataset")
-    parser.add_argument("--price", type=_positive, metavar="P", help="price of a GPU for an hour")
+    parser.add_argument("--tokens", type=_POSITIVE, metavar="N", help="tokens to train on (default: the job's steps)")
+    parser.add_argument("--epochs", type=_POSITIVE, metavar="N", help="times through the dataset, of --dataset-tokens")
+    parser.add_argument("--dataset-tokens", type=_POSITIVE, metavar="N", help="tokens of the dataset")
+    parser.add_argument("--price", type=_POSITIVE, metavar="P", help="price of a GPU for an hour")
     parser.add_argument(
-        "--failure-rate", type=_positive, metavar="R", help="failures per 1000 nodes and day (default: the cluster's)"
+        "--failure-rate", type=_POSITIVE, metavar="R", help="failures per 1000 nodes and day (default: the cluster's)"
     )
-    parser.add_argument("--network-gbps", type=_positive, metavar="G", help="Gbit/s out of a node, one direction")
+    parser.add_argument("--network-gbps", type=_POSITIVE, metavar="G", help="Gbit/s out of a node, one direction")
     parser.add_argument("--score", metavar="FILE", help="forecast published runs, print how far off as JSON")
     parser.add_argument("--fit", metavar="FILE", help="fit the model's constants to published runs, and keep them")
     return parser
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError(text)
-    return value
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -106,7 +73,7 @@ def _score(file: Path) -> int:
     from trainyard.plan.constants import constants
     from trainyard.plan.score import document_of, load, score
 
-    _print(json.dumps(document_of(score(load(file), constants())), indent=2, ensure_ascii=False))
+    commandline.say(json.dumps(document_of(score(load(file), constants())), indent=2, ensure_ascii=False))
     return EXIT_CLEAN
 
 
@@ -119,7 +86,7 @@ def _fit(file: Path) -> int:
         raise InputError("has runs of fewer than two sources, so none can be left out", str(file))
     found, held = calibrate(items, lambda said: print(said, file=sys.stderr, flush=True))
     write(found, held)
-    _print(f"schemas/hardware/forecast.yaml: {held['all']['median']:.1%} median error on sources left out")
+    commandline.say(f"schemas/hardware/forecast.yaml: {held['all']['median']:.1%} median error on sources left out")
     return EXIT_CLEAN
 
 
@@ -131,6 +98,7 @@ def _forecast(options: argparse.Namespace) -> int:
     from trainyard.plan.forecast import Wishes, forecast
     from trainyard.plan.repository import load
     from trainyard.plan.text import comparison, text
+    from trainyard.report.output import write_text
 
     cwd = Path.cwd()
     job, run, quota = load(repository_root(cwd, [options.job]), options.job, cwd, options.cluster)
@@ -142,17 +110,14 @@ def _forecast(options: argparse.Namespace) -> int:
     )
     found = forecast(job, run, wishes, quota)
     if options.svg:
-        try:
-            Path(options.svg).write_text(svg(found), encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", options.svg) from None
+        write_text(Path(options.svg), svg(found))
     options_there = variants(found) if options.compare else []
     first = best(found, options_there)
     if options.format == "json":
         said = document(found) | (compared(options_there, first, found) if options.compare else {})
-        _print(json.dumps(said, indent=2, ensure_ascii=False))
+        commandline.say(json.dumps(said, indent=2, ensure_ascii=False))
     else:
-        _print(text(found) + (comparison(options_there, first, found) if options.compare else ""))
+        commandline.say(text(found) + (comparison(options_there, first, found) if options.compare else ""))
     return EXIT_CLEAN if found.starts else EXIT_FINDINGS
 
 
@@ -162,16 +127,3 @@ def _tokens(options: argparse.Namespace) -> float | None:
     if options.tokens is not None or options.epochs is None or options.dataset_tokens is None:
         raise UsageError("give --tokens alone, or --epochs and --dataset-tokens together")
     return float(options.epochs) * float(options.dataset_tokens)
-
-
-def _print(text: str) -> None:
-    print(text.rstrip("\n"), flush=True)
-
-
-def _ended(text: str, code: int, help: str = "") -> int:
-    from trainyard.report.escape import inert, visible
-
-    print(f"plan-job: {inert(visible(text))}", file=sys.stderr)
-    if help:
-        print(f"  help: {inert(visible(help))}", file=sys.stderr)
-    return code

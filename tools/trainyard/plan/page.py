@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainyard.generated import update
 from trainyard.plan.constants import constants
 from trainyard.plan.hardware import FOLDER, read
 from trainyard.plan.score import Row, load, score, summary
@@ -39,8 +40,8 @@ Every term is printed with its arithmetic. P: weights of a rank, N: ranks that s
 | logits | 10 bytes a word and token eager (16-bit, fp32, gradient), 6 with a fused loss |
 | the rest | 1 GiB CUDA context, 1.5 GiB communicators, 4 % fragmentation |
 
-The linter's MEM003 leaves the rest out and takes every kernel as fused: it warns only where no program could fit. MEM004 is
-an error: it counts weights, gradients and optimizer states alone, which no batch makes smaller.
+The linter's MEM003 leaves the rest out and takes every kernel as fused: it warns only where no program could fit.
+MEM004 is an error: it counts weights, gradients and optimizer states alone, which no batch makes smaller.
 
 ## Time of a step
 
@@ -156,15 +157,7 @@ def _far(rows: Sequence[Row]) -> list[str]:
 
 def main() -> int:
     """Write the page, or with --check say whether it differs."""
-    wanted = page()
-    same = PAGE.is_file() and PAGE.read_text() == wanted
-    if sys.argv[1:] == ["--check"]:
-        if not same:
-            print("docs/forecast.md differs from schemas/hardware/: run tools/update-docs", file=sys.stderr)
-        return 0 if same else 1
-    PAGE.write_text(wanted)
-    print(f"docs/forecast.md: {'un' if same else ''}changed")
-    return 0
+    return update({PAGE: page()}, "schemas/hardware/")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from trainyard.generated import update
 from trainyard.pages import first_line
 from trainyard.policy import POLICIES
 from trainyard.policy.model import objects
@@ -66,20 +67,7 @@ def page(text: str) -> str:
 def main() -> int:
     """Write base/policy/ and the list in docs/policy.md, or with --check say which of them differ."""
     wanted = {FOLDER / name: text for name, text in files().items()} | {PAGE: page(PAGE.read_text())}
-    there = {file: file.read_text() for file in (*FOLDER.glob("*.yaml"), PAGE)}
-    differing = sorted(file for file in wanted.keys() | there.keys() if wanted.get(file) != there.get(file))
-    if sys.argv[1:] == ["--check"]:
-        for file in differing:
-            print(f"{file.relative_to(HOME)} differs from its rules: run tools/update-docs", file=sys.stderr)
-        return 1 if differing else 0
-    FOLDER.mkdir(exist_ok=True)
-    for file in differing:
-        if file in wanted:
-            file.write_text(wanted[file])
-        else:
-            file.unlink()
-    print(f"base/policy: {len(POLICIES)} policies, {len(differing)} files changed")
-    return 0
+    return update(wanted, "the rules", FOLDER.glob("*.yaml"))
 
 
 def _yaml(document: dict[str, Any]) -> str:

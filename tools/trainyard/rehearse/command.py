@@ -2,15 +2,13 @@
 
 import argparse
 import json
-import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
+from trainyard import commandline
 
 _EXAMPLES = """\
 examples:
@@ -37,44 +35,27 @@ It needs Linux, bubblewrap, and the trainer's Python, which the first run sets u
 own, with the cluster's names and NetworkPolicies; else all share the loopback interface, and the report says what was
 not checked. What it shows, and what the linter shows: docs/rehearsal.md
 """
+_COUNT = commandline.count(64)
+_SECONDS = commandline.number("number of seconds", most=86400)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run rehearse-job. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    signal.signal(signal.SIGTERM, _interrupted)
-    signal.signal(signal.SIGHUP, _interrupted)
-    try:
-        return _rehearse(_parser().parse_args(arguments))
-    except (UsageError, InputError) as error:
-        return _ended(str(error), EXIT_BAD_INPUT, getattr(error, "help", ""))
-    except Fault as error:
-        return _ended(f"fault: {error}", EXIT_FAULT)
-    except KeyboardInterrupt:
-        return _ended("interrupted", EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAULT
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
+    return commandline.run("rehearse-job", lambda: _rehearse(_parser().parse_args(arguments)))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = commandline.Parser(
         prog="rehearse-job",
         description="Runs the rendered pods of a job as processes on this machine, scaled down, before a cluster does.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("job", metavar="JOB", help="job folder, jobs/<team>/<job>, or a manifest file")
-    parser.add_argument("--nodes", type=_count, default=2, metavar="N", help="nodes of a job folder (default: 2)")
+    parser.add_argument("--nodes", type=_COUNT, default=2, metavar="N", help="nodes of a job folder (default: 2)")
     parser.add_argument(
-        "--gpus-per-node", type=_count, default=2, metavar="N", help="ranks of a node of a job folder (default: 2)"
+        "--gpus-per-node", type=_COUNT, default=2, metavar="N", help="ranks of a node of a job folder (default: 2)"
     )
-    parser.add_argument("--steps", type=_count, default=6, metavar="N", help="steps to train (default: 6)")
+    parser.add_argument("--steps", type=_COUNT, default=6, metavar="N", help="steps to train (default: 6)")
     parser.add_argument("--once", action="store_true", help="do not start it again to see it resume")
     parser.add_argument("--chaos", action="append", default=[], metavar="EVENT", help="what happens to it; see below")
     parser.add_argument(
@@ -82,10 +63,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--loopback", action="store_true", help="no network namespaces, even where they can be made")
     parser.add_argument(
-        "--patience", type=_seconds, default=30.0, metavar="S", help="seconds of silence that are a hang (default: 30)"
+        "--patience", type=_SECONDS, default=30.0, metavar="S", help="seconds of silence that are a hang (default: 30)"
     )
     parser.add_argument(
-        "--timeout", type=_seconds, default=600.0, metavar="S", help="longest time of a run (default: 600)"
+        "--timeout", type=_SECONDS, default=600.0, metavar="S", help="longest time of a run (default: 600)"
     )
     parser.add_argument("--logs", metavar="DIR", help="write a file for each container instead of the merged log")
     parser.add_argument("--quiet", action="store_true", help="no log")
@@ -155,38 +136,11 @@ def _report(options: argparse.Namespace, seen: Any, findings: Any, seconds: floa
 
     report = Report(tuple(findings), (seen.loaded.name,), seconds=seconds, line_of=line_of)
     if options.format == "json":
-        print(json.dumps({"rehearsal": summary.document(seen), **document(report)}, indent=2), flush=True)
+        commandline.say(json.dumps({"rehearsal": summary.document(seen), **document(report)}, indent=2))
         return report.exit_code
-    if options.format == "text":
-        print(summary.text(seen) + "\n", flush=True)
-    color = wants_color(options.color, sys.stdout)
-    write(report, options.format, sys.stdout, color=color, width=columns(sys.stdout))
-    sys.stdout.flush()
+    color, width = wants_color(options.color, sys.stdout), columns(sys.stdout)
+    with commandline.output():
+        if options.format == "text":
+            print(summary.text(seen) + "\n")
+        write(report, options.format, sys.stdout, color=color, width=width)
     return report.exit_code
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 64:
-        raise ValueError(text)
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 86400:
-        raise ValueError(text)
-    return value
-
-
-def _interrupted(*_: Any) -> None:
-    raise KeyboardInterrupt
-
-
-def _ended(text: str, code: int, help: str = "") -> int:
-    from trainyard.report.escape import inert, visible
-
-    print(f"rehearse-job: {inert(visible(text))}", file=sys.stderr)
-    if help:
-        print(f"  help: {inert(visible(help))}", file=sys.stderr)
-    return code

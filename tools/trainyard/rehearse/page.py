@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trainyard.discover import discover
 from trainyard.finding import Severity
+from trainyard.generated import update
 from trainyard.pipeline import lint
 
 HOME = Path(__file__).resolve().parents[3]
@@ -40,15 +41,7 @@ def page(text: str) -> str:
 
 def main() -> int:
     """Write the table, or with --check say whether it differs."""
-    text = PAGE.read_text()
-    differs = page(text) != text
-    if sys.argv[1:] == ["--check"]:
-        if differs:
-            print("docs/rehearsal.md differs from tests/rehearse/cases/: run tools/update-docs", file=sys.stderr)
-        return int(differs)
-    PAGE.write_text(page(text))
-    print(f"docs/rehearsal.md: {'changed' if differs else 'unchanged'}")
-    return 0
+    return update({PAGE: page(PAGE.read_text())}, "tests/rehearse/cases/")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,15 @@ def write_file(file: Path, fill: Callable[[TextIO], None]) -> None:
         raise UsageError(f"cannot write {file}: {(error.strerror or type(error).__name__).lower()}") from None
 
 
+def write_text(file: Path, text: str) -> None:
+    """Write a file of this text, as `write_file` does."""
+
+    def fill(out: TextIO) -> None:
+        out.write(text)
+
+    write_file(file, fill)
+
+
 def _replace(file: Path, fill: Callable[[TextIO], None]) -> None:
     if file.exists() and not os.access(file, os.W_OK):
         raise PermissionError(None, "the file is write-protected")

@@ -6,14 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainyard.errors import EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, Fault
+from trainyard import commandline
+from trainyard.errors import EXIT_CLEAN, EXIT_FINDINGS, Fault
 from trainyard.schema_generation import drift, generate, write
 from trainyard.schema_generation.changes import changed_fields
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the schemas, or with `--check` say what is different. Returns the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = commandline.Parser(
         prog="update-schemas",
         description="Generates schemas/ from the modules that tools/go/schemas/go.mod pins and schemas/sources.yaml "
         "lists. The same modules give the same bytes.",
@@ -24,27 +25,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--definitions", type=Path, metavar="FOLDER", help="write the definitions themselves there instead"
     )
-    options = parser.parse_args(arguments)
-    home = Path(__file__).resolve().parents[3]
-    try:
-        if options.definitions is not None:
-            from trainyard.schema_generation.definitions import write_definitions
+    return commandline.run("update-schemas", lambda: _update(parser.parse_args(arguments)))
 
-            print(f"{write_definitions(home, _go(home), options.definitions)} definitions of custom resources")
-            return EXIT_CLEAN
-        files = generate(home, _go(home))
-    except Fault as fault:
-        print(f"update-schemas: {fault}", file=sys.stderr)
-        return EXIT_FAULT
+
+def _update(options: argparse.Namespace) -> int:
+    home = Path(__file__).resolve().parents[3]
+    if options.definitions is not None:
+        from trainyard.schema_generation.definitions import write_definitions
+
+        commandline.say(f"{write_definitions(home, _go(home), options.definitions)} definitions of custom resources")
+        return EXIT_CLEAN
+    files = generate(home, _go(home))
     changes = drift(home / "schemas", files)
     fields = changed_fields(home / "schemas", files) if changes else {}
     for line in changes:
-        print("\n  ".join([line, *fields.get(line.partition(" ")[2], [])]))
+        commandline.say("\n  ".join([line, *fields.get(line.partition(" ")[2], [])]))
     if options.check:
         return EXIT_FINDINGS if changes else EXIT_CLEAN
     write(home / "schemas", files)
     size = sum(len(text.encode()) for text in files.values())
-    print(f"{len(files)} schemas, {size / 1e6:.1f} MB, {len(changes)} changed")
+    commandline.say(f"{len(files)} schemas, {size / 1e6:.1f} MB, {len(changes)} changed")
     return EXIT_CLEAN
 
 

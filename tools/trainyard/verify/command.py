@@ -1,16 +1,15 @@
 """verify-jobs: asks a real API server about jobs, and reports like lint-jobs."""
 
 import argparse
-import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
+from trainyard import commandline
+from trainyard.errors import Fault, UsageError
 from trainyard.finding import Severity
 
 if TYPE_CHECKING:
@@ -28,37 +27,24 @@ Without --context an API server of its own is started for each cluster that a jo
 With it, that cluster is asked in dry run, as --as, and nothing on it changes.
 
 exit codes:
-  0  nothing at or above --fail-on
-  1  findings at or above --fail-on
-  2  bad usage, or input that cannot be judged
-  3  a fault of the tools, of their set-up or of the server
+  0    nothing at or above --fail-on
+  1    findings at or above --fail-on
+  2    bad usage, or input that cannot be judged
+  3    a fault of the tools, of their set-up or of the server
+  130  interrupted
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run verify-jobs. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGHUP, _stop)
-    try:
-        return _verify(_parser().parse_args(arguments))
-    except (UsageError, InputError) as error:
-        return _ended(str(error), EXIT_BAD_INPUT)
-    except Fault as error:
-        return _ended(f"fault: {error}", EXIT_FAULT)
-    except KeyboardInterrupt:
-        return _ended("interrupted", EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAULT
+    return commandline.run("verify-jobs", lambda: _verify(_parser().parse_args(arguments)))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = commandline.Parser(
         prog="verify-jobs",
         description="Asks a real API server whether it would take every rendered job, and its pods.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="job folder, kustomization, manifest or `-`; default jobs/"
@@ -102,7 +88,13 @@ def _verify(options: argparse.Namespace) -> int:
     else:
         build()
     outcome = verify(
-        root, found, sources, client=client, as_user=user, as_team=options.as_user is None, progress=_live()
+        root,
+        found,
+        sources,
+        client=client,
+        as_user=user,
+        as_team=options.as_user is None,
+        progress=commandline.progress(),
     )
     report = Report(
         findings=outcome.findings,
@@ -113,10 +105,10 @@ def _verify(options: argparse.Namespace) -> int:
         line_of=outcome.line_of,
         noun="job" if all(unit.startswith("jobs/") for unit in outcome.units) else "target",
     )
-    color = wants_color(options.color, sys.stdout)
+    color, width = wants_color(options.color, sys.stdout), columns(sys.stdout)
     rules = all_rules() if options.format == "sarif" else None
-    write(report, options.format, sys.stdout, color=color, width=columns(sys.stdout), rules=rules)
-    sys.stdout.flush()
+    with commandline.output():
+        write(report, options.format, sys.stdout, color=color, width=width, rules=rules)
     return report.exit_code
 
 
@@ -134,7 +126,7 @@ def with_server(root: Path, outcome: "Outcome") -> "Outcome":
     if not names:
         return outcome
     build()
-    asked = verify(root, discover(names, root, root), Sources(root), progress=_live())
+    asked = verify(root, discover(names, root, root), Sources(root), progress=commandline.progress())
     said = [finding for finding in asked.findings if finding.rule in (REJECTS.id, WARNS.id)]
     findings = tuple(sorted([*outcome.findings, *said], key=order))
     return replace(outcome, findings=findings, suppressed=outcome.suppressed + asked.suppressed)
@@ -155,23 +147,3 @@ def _user(name: str) -> "User | None":
     if name.startswith("system:serviceaccount:") and len(parts) == 4:
         return User.service_account(parts[2], parts[3])
     return User(name, ("system:authenticated",)) if name else None
-
-
-def _live() -> Callable[[str], None] | None:
-    return _progress if sys.stderr.isatty() else None
-
-
-def _progress(text: str) -> None:
-    sys.stderr.write(f"\r\x1b[2K{text}")
-    sys.stderr.flush()
-
-
-def _stop(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _ended(text: str, code: int) -> int:
-    from trainyard.report.escape import inert, visible
-
-    print(f"verify-jobs: {inert(visible(text))}", file=sys.stderr)
-    return code
