@@ -19,6 +19,7 @@ TARGETS = (
     "lint",
     "test",
     "report",
+    "fuzz",
     "trainer",
     "controlplane",
     "controllers",
@@ -80,6 +81,8 @@ class SetUp:
                 return self._programs(), self._environment("lint"), self._environment("test")
             case "report":
                 return self._programs(), self._environment("report")
+            case "fuzz":
+                return self._programs(), self._environment("fuzz")
             case "trainer":
                 return (self._environment("trainer", "trainer-test", source_only=("deepspeed",)),)
             case "controlplane":
