@@ -321,6 +321,8 @@ class _Walk:
     def _local(self, loaded: Kustomization, entry: Node, path: object) -> str:
         if type(path) is not str or not path:
             raise _wrong("a path is missing: this entry is no text", entry)
+        if "\n" in path.strip():
+            raise _wrong("several lines are no path, and what they hold is no YAML either", entry)
         if _REMOTE.match(path):
             raise _wrong(f"{path} is remote; only files of this repository are rendered", entry, "copy it into base/")
         if posixpath.isabs(path):
