@@ -44,9 +44,3 @@ def test_a_job_that_may_write_checks_out_nothing() -> None:
         for name, job in workflow(file)["jobs"].items():
             if job["permissions"].get("pull-requests") == "write":
                 assert not any("checkout" in step.get("uses", "") for step in job["steps"]), name
-
-
-def test_the_comment_is_found_again_by_what_diff_jobs_writes() -> None:
-    text = (HOME / ".github" / "workflows" / "comment.yaml").read_text()
-    assert f'startswith("{MARKER}")' in text
-    assert f"[0:{MOST}]" in text

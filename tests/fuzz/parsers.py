@@ -60,6 +60,7 @@ def yaml(data: bytes) -> None:
         documents = load_documents(text, FILE)
     except InputError as error:
         refused(error.message, error.line, text)
+        in_text(text, Position(FILE, error.line, error.column))
         return
     for document in documents:
         json.dumps(document.plain())

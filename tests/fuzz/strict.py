@@ -103,8 +103,10 @@ def comment(markdown: str, marker: str) -> None:
     printable(markdown)
     first, *lines = markdown.removesuffix("\n").split("\n")
     assert first == marker
-    fence = ""
+    fence, before = "", ""
     for line in lines:
+        assert not before.startswith(("<details>", "</details>")) or not line, line
+        before = line if not fence else ""
         ticks = re.match(r" {0,3}(`{3,}|~{3,})", line)
         if fence:
             if re.fullmatch(f" {{0,3}}{fence}`*[ \t]*", line):
