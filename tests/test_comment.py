@@ -139,7 +139,7 @@ def test_one_comment_is_edited_from_then_on(step: Step) -> None:
     assert step.calls[-1][:4] == ["api", "--method", "PATCH", "repos/example/jobs/issues/comments/3"]
 
 
-@pytest.mark.parametrize("number", ["", "7/../../8", "7 --method=DELETE", "-1", "\n7", "７"])
+@pytest.mark.parametrize("number", ["", "7/../../8", "7 --method=DELETE", "-1", "\n7", "\uff17"])
 def test_a_number_is_a_number(step: Step, number: str) -> None:
     code, said = step.run(markdown(nasty("a")), number)
 

@@ -1,13 +1,12 @@
 """The workflows of GitHub: what they run is pinned, and what strangers write reaches no shell and no token."""
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-
-from trainyard.diff.markdown import MARKER, MOST
 
 HOME = Path(__file__).resolve().parents[1]
 FILES = sorted((HOME / ".github" / "workflows").glob("*.yaml"))
@@ -44,3 +43,15 @@ def test_a_job_that_may_write_checks_out_nothing() -> None:
         for name, job in workflow(file)["jobs"].items():
             if job["permissions"].get("pull-requests") == "write":
                 assert not any("checkout" in step.get("uses", "") for step in job["steps"]), name
+
+
+@pytest.mark.slow_build
+def test_github_reads_them_as_they_are_meant() -> None:
+    """Keys, expressions, contexts, events, runners, and what a stranger writes in a script."""
+    done = subprocess.run(
+        [HOME / ".tools/actionlint/actionlint", "-shellcheck=", "-pyflakes=", *FILES],
+        cwd=HOME,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
