@@ -2,7 +2,8 @@
 
 An entry is used only where every file that the run read still has the content it had, and the linter is the same. So an
 entry of another branch can save work but cannot change a verdict. Losing, damaging or not being able to write an entry
-costs time only.
+costs time only. Entries are sealed against damage, not against their owner: a folder that another user owns or may write
+is not used.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +25,9 @@ FOLDER = "folder"
 LINK = "link:"
 OTHER = "other"
 """Nothing that a run would have read: too large, a pipe, a device, or not readable."""
+
+_LEFT_AFTER = 3600
+"""Seconds after which a file that was never finished belongs to a run that was killed."""
 
 _HOME = Path(__file__).resolve().parents[2]
 _TOOL = ("tools/trainyard", "schemas", ".tools/bin", "requirements/lint.txt")
@@ -63,6 +68,8 @@ class Cache:
 
     def __init__(self, root: Path, digests: Digests) -> None:
         self._folder = _cache_home() / "trainyard" / text_digest(str(root))[:16]
+        self._is_own = all(_is_own(folder) for folder in (self._folder.parent, self._folder))
+        self._is_tidy = False
         self._digests = digests
         self._tool = tool_fingerprint()
 
@@ -73,6 +80,8 @@ class Cache:
 
     def entry(self, key: str) -> Entry | None:
         """The result and what it depends on, or None where there is none that still holds."""
+        if not self._is_own:
+            return None
         try:
             seal, _, kept = self._file(key).read_bytes().partition(b"\n")
             if hashlib.sha256(kept).hexdigest().encode() != seal:
@@ -92,6 +101,8 @@ class Cache:
 
     def put(self, key: str, reads: Mapping[str, str], listings: Iterable[str], result: Any) -> None:
         """Keep a result. `reads` names each file that it depends on, with the digest that was judged."""
+        if not self._is_own:
+            return
         entry = {
             "tool": self._tool,
             "key": key,
@@ -102,7 +113,7 @@ class Cache:
         kept = json.dumps(entry, separators=(",", ":")).encode()
         temporary = self._folder / f".new-{os.getpid()}-{os.urandom(4).hex()}"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._make_folder()
             try:
                 temporary.write_bytes(hashlib.sha256(kept).hexdigest().encode() + b"\n" + kept)
                 os.replace(temporary, self._file(key))
@@ -112,6 +123,19 @@ class Cache:
                 raise
         except OSError:
             return
+
+    def _make_folder(self) -> None:
+        """The folder, for its user alone, and without what runs that were killed left in it."""
+        if self._is_tidy:
+            return
+        self._folder.parent.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (self._folder.parent, self._folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        for left in self._folder.glob(".new-*"):
+            with suppress(OSError):
+                if left.stat().st_mtime < time.time() - _LEFT_AFTER:
+                    left.unlink()
+        self._is_tidy = True
 
     def _file(self, key: str) -> Path:
         return self._folder / f"{text_digest(key)[:32]}.json"
@@ -128,7 +152,8 @@ def tool_fingerprint() -> str:
     for part in _TOOL:
         for path in _files(os.path.join(_HOME, part)):
             facts = os.stat(path)
-            digest.update(f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}\0".encode(errors="surrogateescape"))
+            known = (path, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)  # the last cannot be set
+            digest.update("\0".join(map(str, (*known, ""))).encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
@@ -140,6 +165,15 @@ def _files(path: str) -> list[str]:
         folders[:] = [name for name in folders if name != "__pycache__"]
         found += [os.path.join(where, name) for name in files]
     return sorted(found)
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a folder is this user's, and no other may write into it. One that is not there yet will be."""
+    try:
+        facts = folder.stat()
+    except OSError:
+        return True
+    return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _cache_home() -> Path:
