@@ -2,8 +2,8 @@
 
 An entry is used only where every file that the run read still has the content it had, and the linter is the same. So an
 entry of another branch can save work but cannot change a verdict. Losing, damaging or not being able to write an entry
-costs time only. Entries are sealed against damage, not against their owner: a folder that another user owns or may write
-is not used.
+costs time only. Entries are sealed against damage, not against their owner: a folder that another user owns or may
+write is not used.
 """
 
 import hashlib
