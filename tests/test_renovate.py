@@ -13,7 +13,11 @@ TRACKED = subprocess.run(
     ["git", "-C", HOME, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True
 )
 FILES = [name for name in TRACKED.stdout.splitlines() if (HOME / name).is_file()]
-BUILT_IN = {"gomod": [r"(^|/)go\.mod$"], "github-actions": [r"^\.github/workflows/[^/]+\.ya?ml$"]}
+BUILT_IN = {
+    "dockerfile": [r"(^|/)Dockerfile$"],
+    "gomod": [r"(^|/)go\.mod$"],
+    "github-actions": [r"^\.github/workflows/[^/]+\.ya?ml$"],
+}
 """Files that managers read unless told otherwise, as Renovate documents them."""
 
 
@@ -81,13 +85,26 @@ def test_every_package_of_pre_commit_is_found() -> None:
     assert found_by_regex(file) == listed
 
 
-def test_every_image_of_a_base_is_found() -> None:
-    for file in (file for file in FILES if re.match(r"(base|clusters)/.*\.yaml$", file)):
-        pinned = re.findall(r"image: (\S+)@sha256:", (HOME / file).read_text())
-        if file.endswith("training-job.yaml"):
-            assert found_by_regex(file) == pinned
-        elif pinned:
-            assert is_read(file, "kubernetes"), file
+EXAMPLES = ("docs/", "jobs/", "tests/", "tools/trainyard/")
+"""Where digests are examples of what people write."""
+
+
+def test_every_image_is_read_once() -> None:
+    """As `image:` of an object that has a kind, in a Dockerfile, or by a custom manager; two would edit each other."""
+    pinned = 0
+    for file in (file for file in FILES if not file.startswith(EXAMPLES)):
+        for line in (HOME / file).read_text(errors="replace").splitlines():
+            named = re.search(r"(\S+)@sha256:[0-9a-f]{64}", line)
+            if named is None:
+                continue
+            readers = [
+                is_read(file, "kubernetes") and re.match(r" *-? *image: ", line),
+                is_read(file, "dockerfile") and re.match(r"(ARG \w+=|FROM )", line),
+                named[1].rpartition("=")[2] in found_by_regex(file),
+            ]
+            assert sum(map(bool, readers)) == 1, (file, line)
+            pinned += 1
+    assert pinned > 5
 
 
 def test_what_it_runs_is_there() -> None:

@@ -3,10 +3,11 @@
     python3 tools/bootstrap.py lint            the linter: kustomize, kubeconform, the renderer, a Python environment
     python3 tools/bootstrap.py test            the linter, and a Python environment for the tests
     python3 tools/bootstrap.py report          the linter's programs, and a Python environment for tools/bench-report
+    python3 tools/bootstrap.py fuzz            the linter's programs, and a Python environment with the fuzzer
     python3 tools/bootstrap.py controlplane    the linter, and an API server with its controllers, built from source
     python3 tools/bootstrap.py controllers     the controllers of every kind of job, built from source for the tests
     python3 tools/bootstrap.py workflows       Argo Workflows, built from source for the tests
-    python3 tools/bootstrap.py judges          what Argo CD, Flux and Prometheus judge with, built from source
+    python3 tools/bootstrap.py judges          what Argo CD, Flux, Prometheus and GitHub judge with, built from source
     python3 tools/bootstrap.py old-kustomize   old versions of kustomize, which one test compares
     python3 tools/bootstrap.py uv              prints the path of a uv that fits, installed if need be
 

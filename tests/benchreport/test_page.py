@@ -10,7 +10,7 @@ from tests.benchreport.conftest import BASELINE, Bench
 from tests.benchreport.made import run
 
 pytestmark = pytest.mark.report
-HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(2)>`|@everyone [a](b)"
+HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(2)>`|@everyone [a](b) https://a.example #1"
 EMPTY = {"meta", "path", "circle", "rect"}
 
 
@@ -81,7 +81,16 @@ def test_names_of_runs_and_nodes_are_text(bench: Bench) -> None:
     assert "<script" not in text
     assert "<img" not in text
     assert "&lt;script&gt;" in text
-    markdown = (bench.folder / "page.md").read_text()
-    assert "<script" not in markdown
-    assert "@everyone" not in markdown
-    assert "[a](b)" not in markdown
+
+
+def test_names_are_code_in_a_comment(bench: Bench) -> None:
+    bench.locked(4)
+    later = run(BASELINE, 4)
+    later["fingerprint"]["hardware"]["GPUs"] = HOSTILE
+
+    bench.compare(*bench.write([later]), "--markdown", "page.md")
+
+    comment = (bench.folder / "page.md").read_text()
+    assert "everyone" in comment
+    outside = re.sub(r"<code>(?:[A-Za-z0-9 ,/=%-]|&#[0-9]+;)*</code>", "", comment)
+    assert not re.search(r"[<>@\[\]\\`]|https?:|#[0-9]", outside), outside

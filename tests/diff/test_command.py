@@ -161,7 +161,10 @@ def nasty(value: str) -> Difference:
         kind=Kind.SHARED,
         folder=f"jobs/research/{value}",
         before=value,
-        objects=(ObjectDiff(value, "changed", (f"+{value}", f"-{value}")), ObjectDiff(value, "added", (value,))),
+        objects=(
+            ObjectDiff(value, "changed", (f"+{value}", f"-{value}", f" {value}")),
+            ObjectDiff(value, "added", (value,)),
+        ),
         settings=(Change(value, value, value + "2"),),
         numbers=(),
         new=(Told("error", value, value, value),),

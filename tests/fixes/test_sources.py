@@ -131,3 +131,63 @@ def test_a_field_is_followed_to_the_file_that_holds_it(
     assert [edit.file for edit in fix.edits] == [file], fix.refused
     after = edited(GENERATED[file], fix.edits)
     assert after == GENERATED[file].replace(old, new)
+
+
+@pytest.mark.parametrize("sign", ["\r", "\x85", "\u2028", "\u2029"], ids=ascii)
+def test_lines_that_end_in_an_unusual_way_are_left_alone(tmp_path: Path, sign: str) -> None:
+    """The parser counts a line more than an edit would: in the file of a literal, of a patch, of a manifest."""
+    kustomization = f"# old{sign}# signs\n" + GENERATED["kustomization.yaml"]
+    for name, text in (GENERATED | {"kustomization.yaml": kustomization}).items():
+        (tmp_path / name).write_bytes(text.encode())
+    sources = Sources(tmp_path)
+    replayed = replay(tmp_path, ".", sources)
+    objects = [Object.of(node.plain(), index) for index, node in enumerate(replayed.objects)]
+    spots = [item.at("data", "NCCL_IB_DISABLE") for item in objects if item.kind == "ConfigMap"]
+    spots += [item.at("spec", "hostname") for item in objects if item.kind == "Pod"]
+
+    fixes = [plan(put(spot, "1"), "mend it", RenderedOrigin(replayed, {}), sources) for spot in spots]
+
+    assert [(fix.edits, fix.refused) for fix in fixes] == [((), "the file ends its lines in an unusual way")] * 2
+
+
+@pytest.mark.parametrize("sign", ["\r", "\x85", "\u2028"], ids=ascii)
+def test_lines_of_settings_end_at_line_feeds_alone(tmp_path: Path, sign: str) -> None:
+    """As kustomize reads a file of settings: any other sign is a part of a comment or of a value."""
+    text = f"# old{sign} sign\nNCCL_BUFFSIZE=8M\nNCCL_NET=IB\n"
+    for name, content in (GENERATED | {"more.env": text}).items():
+        (tmp_path / name).write_bytes(content.encode())
+    sources = Sources(tmp_path)
+    replayed = replay(tmp_path, ".", sources)
+    objects = [Object.of(node.plain(), index) for index, node in enumerate(replayed.objects)]
+    spot = next(item.at("data", "NCCL_BUFFSIZE") for item in objects if item.kind == "ConfigMap")
+
+    fix = plan(put(spot, "8388608"), "mend it", RenderedOrigin(replayed, {}), sources)
+
+    assert edited(text, fix.edits) == text.replace("8M", "8388608"), fix.refused
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=ascii)
+@pytest.mark.parametrize("end", ["\r\n", "\r", "\x85", "\u2028"], ids=ascii)
+def test_a_fix_keeps_the_bytes_around_it(tmp_path: Path, end: str, mark: str) -> None:
+    (tmp_path / "jobs").mkdir()
+    text = mark + JOB_OF_ONE_LINE_EACH.replace("\n", end)
+    (tmp_path / "job.yaml").write_bytes(text.encode())
+
+    _, out, _ = run(tmp_path, "--fix", "--level=error", "job.yaml")
+
+    after = (tmp_path / "job.yaml").read_bytes().decode()
+    if end == "\r\n":
+        assert after == text.replace("Always", "Never")
+    else:
+        assert after == text
+        assert "not fixed: JOB001 at job.yaml:6:27: the file ends its lines in an unusual way" in out
+
+
+JOB_OF_ONE_LINE_EACH = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a} # é
+spec:
+  template: # with a pod
+    spec: {restartPolicy: Always, containers: [{name: a, image: a}]}
+"""

@@ -26,7 +26,7 @@ def test_every_target_has_inputs() -> None:
 
 
 @pytest.mark.parametrize("target", sorted(set(TARGETS) - {"manifest"}))
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(text=TEXTS)
 def test_random_texts_keep_the_promise(target: str, text: str) -> None:
     TARGETS[target](text.encode())

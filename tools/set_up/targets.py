@@ -19,6 +19,7 @@ TARGETS = (
     "lint",
     "test",
     "report",
+    "fuzz",
     "trainer",
     "controlplane",
     "controllers",
@@ -38,6 +39,7 @@ GO_SETTINGS = {
 }
 GO_UNSET = ("GOARCH", "GOOS", "GOROOT")
 KUSTOMIZE = "sigs.k8s.io/kustomize/kustomize/v5"
+ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint"
 PROMTOOL = "github.com/prometheus/prometheus/cmd/promtool"
 WITHOUT_CLOUDS = "remove_all_sd"
 """The build tag that leaves out the discovery of targets in clouds, which no test asks for."""
@@ -80,6 +82,8 @@ class SetUp:
                 return self._programs(), self._environment("lint"), self._environment("test")
             case "report":
                 return self._programs(), self._environment("report")
+            case "fuzz":
+                return self._programs(), self._environment("fuzz")
             case "trainer":
                 return (self._environment("trainer", "trainer-test", source_only=("deepspeed",)),)
             case "controlplane":
@@ -91,7 +95,7 @@ class SetUp:
             case "workflows":
                 return self._programs(), workflows(self.home, self.progress, self._go, self._build_one, self._run)
             case "judges":
-                return self._health(), self._promtool()
+                return self._health(), self._promtool(), self._actionlint()
             case "old-kustomize":
                 return (self._old_programs(),)
             case _:
@@ -187,6 +191,17 @@ class SetUp:
 
         inputs = (module / "go.mod", module / "go.sum", *sorted((module / "parse").glob("*.go")))
         return Part("promtool", inputs, ("promtool", "parse"), make)
+
+    def _actionlint(self) -> Part:
+        """What reads the workflows of GitHub as GitHub does."""
+        module = self.home / "tools/go/actionlint"
+
+        def make(folder: Path) -> None:
+            go = self._go()
+            self.progress.step("building actionlint with Go")
+            self._build(go, module, [ACTIONLINT], folder / "actionlint")
+
+        return Part("actionlint", (module / "go.mod", module / "go.sum"), ("actionlint",), make)
 
     def _build(
         self, go: Path, module: Path, packages: Sequence[str], to: str | Path, linking: str = "", tags: str = ""

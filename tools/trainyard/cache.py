@@ -2,7 +2,8 @@
 
 An entry is used only where every file that the run read still has the content it had, and the linter is the same. So an
 entry of another branch can save work but cannot change a verdict. Losing, damaging or not being able to write an entry
-costs time only.
+costs time only. Entries are sealed against damage, not against their owner: a folder that another user owns or may
+write is not used.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +29,9 @@ OTHER = "other"
 _COMMON = "common-"
 _COMMONS = 256
 """Sets of files in common that are kept: some for each cluster, launcher and state of the bases."""
+
+_LEFT_AFTER = 3600
+"""Seconds after which a file that was never finished belongs to a run that was killed."""
 
 _HOME = Path(__file__).resolve().parents[2]
 _TOOL = ("tools/trainyard", "schemas", ".tools/bin", "requirements/lint.txt")
@@ -82,6 +87,8 @@ class Cache:
 
     def __init__(self, root: Path, digests: Digests) -> None:
         self._folder = _cache_home() / "trainyard" / text_digest(str(root))[:16]
+        self._is_own = all(_is_own(folder) for folder in (self._folder.parent, self._folder))
+        self._is_tidy = False
         self._digests = digests
         self._tool = tool_fingerprint()
         self._commons: dict[str, Common | None] = {}
@@ -93,6 +100,8 @@ class Cache:
 
     def entry(self, key: str) -> Entry | None:
         """The result and what it depends on, or None where there is none that still holds."""
+        if not self._is_own:
+            return None
         try:
             seal, _, kept = self._file(key).read_bytes().partition(b"\n")
             if hashlib.sha256(kept).hexdigest().encode() != seal:
@@ -113,6 +122,8 @@ class Cache:
 
         What lies outside the folders `listings` is taken for what other results depend on too.
         """
+        if not self._is_own:
+            return
         folders = {folder: self._digests.listing(folder) for folder in listings}
         inside = tuple(f"{folder}/" for folder in folders)
         own = {file: digest for file, digest in reads.items() if f"{file}/".startswith(inside)}
@@ -151,7 +162,7 @@ class Cache:
     def _write(self, file: Path, content: bytes) -> None:
         """Write a file whole or not at all."""
         temporary = self._folder / f".new-{os.getpid()}-{os.urandom(4).hex()}"
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         try:
             temporary.write_bytes(content)
             os.replace(temporary, file)
@@ -169,6 +180,19 @@ class Cache:
     def _common_file(self, name: str) -> Path:
         return self._folder / f"{_COMMON}{name[:32]}.json"
 
+    def _make_folder(self) -> None:
+        """The folder, for its user alone, and without what runs that were killed left in it."""
+        if self._is_tidy:
+            return
+        self._folder.parent.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (self._folder.parent, self._folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        for left in self._folder.glob(".new-*"):
+            with suppress(OSError):
+                if left.stat().st_mtime < time.time() - _LEFT_AFTER:
+                    left.unlink()
+        self._is_tidy = True
+
     def _file(self, key: str) -> Path:
         return self._folder / f"{text_digest(key)[:32]}.json"
 
@@ -184,7 +208,8 @@ def tool_fingerprint() -> str:
     for part in _TOOL:
         for path in _files(os.path.join(_HOME, part)):
             facts = os.stat(path)
-            digest.update(f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}\0".encode(errors="surrogateescape"))
+            known = (path, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)  # the last cannot be set
+            digest.update("\0".join(map(str, (*known, ""))).encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
@@ -196,6 +221,15 @@ def _files(path: str) -> list[str]:
         folders[:] = [name for name in folders if name != "__pycache__"]
         found += [os.path.join(where, name) for name in files]
     return sorted(found)
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a folder is this user's, and no other may write into it. One that is not there yet will be."""
+    try:
+        facts = folder.stat()
+    except OSError:
+        return True
+    return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _cache_home() -> Path:

@@ -19,6 +19,10 @@ class InputError(Exception):
     column: int = 0
     help: str = ""
 
+    def __post_init__(self) -> None:
+        if "\n" in self.message:  # a name that a stranger chose
+            self.message = " ".join(self.message.split())
+
     def __str__(self) -> str:
         place = self.file if not self.line else f"{self.file}:{self.line}:{self.column}"
         return f"{place}: {self.message}"

@@ -325,6 +325,8 @@ class _Walk:
             raise _wrong("a patch stands where folders and files are listed", entry, "move it under `patches:`")
         if type(path) is not str or not path:
             raise _wrong("a path is missing: this entry is no text", entry)
+        if "\n" in path.strip():
+            raise _wrong("several lines are no path, and what they hold is no YAML either", entry)
         if _REMOTE.match(path):
             raise _wrong(f"{path} is remote; only files of this repository are rendered", entry, "copy it into base/")
         if posixpath.isabs(path):

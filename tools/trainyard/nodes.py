@@ -40,6 +40,18 @@ class Source:
         return self._lines
 
 
+class Settings(Source):
+    """A file of NAME=value. Its lines end at line feeds alone, as kustomize reads it."""
+
+    __slots__ = ()
+
+    @property
+    def lines(self) -> list[str]:
+        if self._lines is None:
+            self._lines = self.text.removeprefix("\ufeff").split("\n")
+        return self._lines
+
+
 RawMark = tuple[Source, int, int, int]
 """Source, line, column, length: a Position is made of it only when somebody asks."""
 

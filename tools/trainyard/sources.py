@@ -131,10 +131,9 @@ def decoded(data: bytes, file: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        good = data[: error.start].decode()
-        line = good.count("\n") + 1
-        column = len(good) - good.rfind("\n")
-        raise InputError(f"byte 0x{data[error.start]:02X} is not UTF-8 text", file, line, column) from None
+        above = lines_of(data[: error.start].decode().removeprefix("\ufeff"))
+        message = f"byte 0x{data[error.start]:02X} is not UTF-8 text"
+        raise InputError(message, file, len(above), len(above[-1]) + 1) from None
 
 
 def _check_plain(status: os.stat_result, file: str) -> None:

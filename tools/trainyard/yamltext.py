@@ -45,9 +45,8 @@ def control_character(text: str) -> tuple[int, int, str] | None:
     found = _CONTROL.search(text)
     if found is None:
         return None
-    start = found.start()
-    line = text.count("\n", 0, start) + 1
-    return line, start - text.rfind("\n", 0, start), f"U+{ord(found.group()):04X}"
+    above = lines_of(text[: found.start()])
+    return len(above), len(above[-1]) + 1, f"U+{ord(found.group()):04X}"
 
 
 def problem_words(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> tuple[str, int, int]:

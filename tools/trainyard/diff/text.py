@@ -35,7 +35,7 @@ def _folder(folder: FolderDiff, color: bool) -> Iterator[str]:
         yield _safe(f"  {item.title} is changed")
         for line in item.lines:
             code = _COLORS.get(line[:1], "") if color else ""
-            yield f"    {code}{visible(line)}{_RESET if code else ''}"
+            yield f"    {code}{_safe(line)}{_RESET if code else ''}"
 
 
 def moved(change: Change) -> str:

@@ -49,8 +49,7 @@ def canvas_of(sources: Sources, file: str) -> Canvas:
         text = sources.text(file).removeprefix("\ufeff")
     except InputError:
         raise Refusal("its file cannot be read") from None
-    if any(sign in text for sign in _OTHER_BREAKS) or "\r" in text.replace("\r\n", ""):
-        raise Refusal("the file ends its lines in an unusual way")
+    check_breaks(text)
     try:
         layout = Layout(text)
     except ValueError:
@@ -58,6 +57,12 @@ def canvas_of(sources: Sources, file: str) -> Canvas:
     canvas = Canvas(file, layout, layout, lambda offset: offset, newline="\r\n" if "\r\n" in text else "\n")
     sources.kept["canvas", file] = canvas
     return canvas
+
+
+def check_breaks(text: str) -> None:
+    """Refusal where the YAML parser counts other lines than an edit does, which ends them at line feeds alone."""
+    if any(sign in text for sign in _OTHER_BREAKS) or "\r" in text.replace("\r\n", ""):
+        raise Refusal("the file ends its lines in an unusual way")
 
 
 def within(canvas: Canvas, piece: Piece) -> Canvas:

@@ -28,6 +28,8 @@ def replaced(canvas: Canvas, piece: Piece, value: Any) -> Stretch:
             raise Refusal("it is a text of several lines: edit it by hand")
         in_flow = piece.parent is not None and piece.parent.flow
         if piece.start == piece.end:
+            if piece.key is not None and ":" not in text[piece.key.end : piece.start]:
+                raise Refusal("its key stands without a colon: edit it by hand")
             gap = "" if text[piece.start - 1 : piece.start].isspace() else " "
             return Stretch(piece.start, piece.end, gap + _one_line(value, _quotes(canvas, piece)))
         if isinstance(value, dict) and piece.parent is not None and piece.parent.kind == "seq":

@@ -7,11 +7,11 @@ from typing import Any
 from trainyard.cache import text_digest
 from trainyard.finding import Edit, Fix, Position
 from trainyard.fixes import editing
-from trainyard.fixes.canvas import Canvas, canvas_of, within
+from trainyard.fixes.canvas import Canvas, canvas_of, check_breaks, within
 from trainyard.fixes.editing import Stretch
 from trainyard.fixes.layout import Piece
 from trainyard.fixes.refusal import Refusal
-from trainyard.nodes import Node, RawMark, load_embedded
+from trainyard.nodes import Node, RawMark, Settings, load_embedded
 from trainyard.origin import Origin
 from trainyard.remedy import Act, Change, Remedy
 from trainyard.sources import Sources
@@ -130,10 +130,13 @@ def _of_pair(node: Node, change: Change, sources: Sources) -> Edit | None:
     if node.raw is None or change.act is not Act.SET:
         return None
     source, line, column, _ = node.raw
-    lines = sources.lines(source.file)
-    text = lines[line - 1].removeprefix("\ufeff").removesuffix("\r") if 0 < line <= len(lines) else ""
+    whole = sources.text(source.file).removeprefix("\ufeff")
+    if not isinstance(source, Settings):
+        check_breaks(whole)
+    lines = whole.split("\n")
+    text = lines[line - 1].removesuffix("\r") if 0 < line <= len(lines) else ""
     end = column - 1 + len(node.value)
-    if column < 2 or text[column - 2] != "=" or text[column - 1 : end] != node.value:
+    if not 2 <= column <= len(text) + 1 or text[column - 2] != "=" or text[column - 1 : end] != node.value:
         return None
     if text[end:].lstrip("'\"").lstrip().partition("#")[0].strip():
         return None

@@ -7,6 +7,8 @@ from trainyard.patterns import pattern
 from trainyard.scalars import resolve
 
 _PLAIN = pattern(r"[A-Za-z0-9_./$+^=-][A-Za-z0-9_./$+^=@%()\[\]{}:,; -]*\Z")
+_UNQUOTABLE = pattern("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Line breaks of YAML that are none of JSON, and what YAML holds only as an escape."""
 _FLOW_SIGNS = frozenset(",[]{}")
 _OLD_WORDS = frozenset(("y", "n", "yes", "no", "on", "off"))
 """What YAML 1.1 reads as true or false."""
@@ -17,10 +19,10 @@ def scalar(value: Any, style: str = "", *, in_flow: bool = False) -> str:
     if not isinstance(value, str):
         return json.dumps(value)
     if style == '"' or any(not sign.isprintable() for sign in value):
-        return json.dumps(value, ensure_ascii=False)
+        return _quoted(value)
     if style == "'":
         return "'" + value.replace("'", "''") + "'"
-    return value if _may_be_plain(value, in_flow) else json.dumps(value, ensure_ascii=False)
+    return value if _may_be_plain(value, in_flow) else _quoted(value)
 
 
 def flow(value: Any, style: str = "") -> str:
@@ -58,6 +60,11 @@ def listed(item: Any) -> list[str]:
     """An item of a list, as lines of block style."""
     first, *rest = block(item)
     return [f"- {first}", *("  " + line for line in rest)]
+
+
+def _quoted(text: str) -> str:
+    """Double-quoted, as JSON and YAML both read it: what YAML folds or forbids is escaped, which JSON would not."""
+    return _UNQUOTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def _may_be_plain(text: str, in_flow: bool) -> bool:

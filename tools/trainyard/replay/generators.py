@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.errors import InputError
 from trainyard.kustomization import join
-from trainyard.nodes import Node, RawMark, Source
+from trainyard.nodes import Node, RawMark, Settings, Source
 from trainyard.replay.resources import Resource, empty_map, string, text_of
 from trainyard.sources import Sources
 
@@ -112,8 +112,8 @@ def _within(node: Node, start: int, length: int) -> RawMark | None:
 
 def _env_file(sources: Sources, file: str) -> Iterator[tuple[str, Node]]:
     text = sources.text(file)
-    source = Source(file, text)
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+    source = Settings(file, text)
+    for number, line in enumerate(source.lines, 1):
         bare = line.removesuffix("\r").lstrip()
         if not bare or bare.startswith("#"):
             continue
