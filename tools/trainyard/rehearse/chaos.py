@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainyard.errors import UsageError
+from trainyard.quantity import quantity
+from trainyard.rehearse.disk.slow import QUIET_SECONDS, SlowDisks, size
 from trainyard.rehearse.engine import Engine
 from trainyard.rehearse.hang import RANK
 from trainyard.rehearse.pods import RunningPod
 from trainyard.rehearse.process import below, signal_process, variable
 from trainyard.rehearse.storage import Checkpoints
 
-KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk")
+KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk", "slow-disk")
 DISK_BYTES = 48 << 20
 """Size of the checkpoints' disk that is filled."""
 STEPS_AFTER = 40
@@ -23,7 +25,7 @@ STEPS_AFTER = 40
 COLLECTIVE_SECONDS = 20
 """Timeout of a collective where pods are cut off: the trainer's own is half an hour."""
 _LEADERS = ("launcher", "head", "submitter")
-_FORM = re.compile(r"(?P<kind>[a-z-]+)(?:=(?P<pods>[^@]+))?@(?P<step>\d+)\Z")
+_FORM = re.compile(r"(?P<kind>[a-z-]+)(?:=(?P<what>[^@]+))?@(?P<step>\d+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +37,39 @@ class Event:
     """After which step."""
     pods: tuple[str, ...] = ()
     """For `cut`: two pods."""
+    claim: str = ""
+    """For `slow-disk`: the claim; empty for the one that checkpoints go to."""
+    rate: str = ""
+    """For `slow-disk`: bytes a second, a quantity as in a manifest."""
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Of a slow disk."""
+        return float(quantity(self.rate.removesuffix("B")) or 0)
 
     @property
     def text(self) -> str:
         """As it was asked for."""
-        return f"{self.kind}{'=' * bool(self.pods)}{','.join(self.pods)}@{self.step}"
+        what = ",".join(self.pods) or ":".join(filter(None, (self.claim, self.rate)))
+        return f"{self.kind}{'=' * bool(what)}{what}@{self.step}"
 
 
 def event(text: str) -> Event:
-    """Read `kill-rank@5` or `cut=A,B@5`. UsageError where it is none."""
+    """Read `kill-rank@5`, `cut=A,B@5` or `slow-disk=CLAIM:10Mi@5`. UsageError where it is none."""
     match = _FORM.match(text)
     if match is None or match["kind"] not in KINDS:
         raise UsageError(f"--chaos {text}: expected one of {', '.join(KINDS)} and @STEP, as in kill-rank@5")
-    pods = tuple((match["pods"] or "").split(",")) if match["pods"] else ()
-    if (match["kind"] == "cut") != (len(pods) == 2):
+    kind, step, what = match["kind"], int(match["step"]), match["what"] or ""
+    if kind == "slow-disk":
+        claim, _, rate = what.rpartition(":")
+        found = Event(kind, step, claim=claim, rate=rate)
+        if found.bytes_per_second <= 0:
+            raise UsageError(f"--chaos {text}: expected the bytes of a second, as in slow-disk=10Mi@5")
+        return found
+    pods = tuple(what.split(",")) if what else ()
+    if (kind == "cut") != (len(pods) == 2):
         raise UsageError(f"--chaos {text}: cut, and no other, names two pods, as in cut=A,B@5")
-    return Event(match["kind"], int(match["step"]), pods)
+    return Event(kind, step, pods)
 
 
 @dataclass(slots=True)
@@ -62,13 +81,19 @@ class Chaos:
     """The run's checkpoints: nothing is done before there is one to come back to."""
     disk: Path | None = None
     """The disk that may be filled."""
+    disks: SlowDisks | None = None
+    """The disks that may be slow."""
     done: list[Event] = field(default_factory=list)
     saved: list[int] = field(default_factory=list)
     """Steps with a checkpoint when the first of them was done."""
     undo_cut: Event | None = None
+    told: int = 0
+    """Saves onto slow disks that the log has told of."""
 
     def __call__(self, engine: Engine) -> None:
         """Do what is due."""
+        if self.disks is not None:
+            self._watch(self.disks, engine)
         reached = max(engine.observed.losses, default=0)
         due = [each for each in self.events if each.step <= reached]
         there = self.kept.steps() if due and self.kept is not None else []
@@ -100,6 +125,18 @@ class Chaos:
                 self.undo_cut = each
             case "fill-disk" if self.disk is not None:
                 _fill(self.disk)
+            case "slow-disk" if self.disks is not None:
+                self.disks.slow(each.claim, each.bytes_per_second)
+
+    def _watch(self, disks: SlowDisks, engine: Engine) -> None:
+        """Tell of each save that is over; a job that waits for its disk is at work."""
+        if disks.busy:
+            engine.observed.alive = time.monotonic()
+        for save in disks.saves()[self.told :]:
+            if time.monotonic() - save.ended < QUIET_SECONDS:
+                break
+            self.told += 1
+            engine.say(f"slow disk: {size(save.size)} in {save.seconds:.1f} s onto claim {save.claim}, {save.folder}")
 
     def _relent(self, engine: Engine) -> None:
         """Give back what the job needs to go on: room on its disk, and the connection."""

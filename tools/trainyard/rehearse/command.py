@@ -19,12 +19,15 @@ examples:
   tools/rehearse-job jobs/research/llama-8b-sft --logs logs     a file for each container, and the verdict here
   tools/rehearse-job jobs/research/llama-8b-sft --chaos kill-rank@5
   tools/rehearse-job jobs/research/llama-8b-sft --chaos preempt@5 --format json
+  tools/rehearse-job jobs/research/llama-8b-sft --chaos slow-disk=10Mi@5 --chaos preempt@6
   tools/rehearse-job job.yaml --program train.py=src/train.py   plain manifests, and what the image would bring
 
 --chaos, each after a step of training:
   kill-rank@STEP      the last rank dies                 kill-node@STEP   its node is lost
   preempt@STEP        every pod is told to end           fill-disk@STEP   the checkpoints' disk is full
   cut=POD,POD@STEP    no packet goes from one to the other, until a pod gives up
+  slow-disk=[CLAIM:]RATE@STEP
+                      a claim, that of the checkpoints if none is named, takes RATE bytes a second, as in 10Mi
 
 exit codes:
   0    the job met, trained, saved and resumed

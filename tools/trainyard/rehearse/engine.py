@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainyard.rehearse.controllers import Controller
+from trainyard.rehearse.disk.slow import Held
 from trainyard.rehearse.network import PodSpot
 from trainyard.rehearse.observe import Observed
 from trainyard.rehearse.podplan import PodPlan
@@ -32,6 +33,8 @@ class Ended:
     codes: dict[str, int]
     disrupted: bool
     killed_in_grace: bool
+    saving: Held | None
+    """What it was writing when its grace was over."""
     wound_down: bool
     """Ended because the job was over."""
     restarted: int
@@ -219,6 +222,7 @@ def _ended(pod: RunningPod) -> Ended:
         codes=pod.exit_codes,
         disrupted=pod.disrupted,
         killed_in_grace=any(each.killed_in_grace for each in every),
+        saving=pod.saving,
         wound_down=pod.stopping_since is not None and not pod.disrupted,
         restarted=sum(max(0, len(each.codes) - 1) for each in every),
     )

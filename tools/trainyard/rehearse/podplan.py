@@ -9,6 +9,7 @@ from typing import Any
 
 from trainyard.objects import Object
 from trainyard.quantity import quantity
+from trainyard.rehearse.disk.slow import Place, Source
 from trainyard.rehearse.members import Member
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.workload.model import Container, Workload
@@ -85,6 +86,14 @@ class PodPlan:
     def name(self) -> str:
         """Its name in reports, unique in the job."""
         return self.member.name
+
+    def writes_of(self, container: ContainerPlan) -> Source:
+        """Where a container's writes go: its mounts, and the claims among them."""
+        claims = {
+            name: text(mapping(volume.get("persistentVolumeClaim")).get("claimName"))
+            for name, volume in self.volumes.items()
+        }
+        return Source(self.name, tuple(Place(each.path, claims.get(each.volume, "")) for each in container.mounts))
 
     @property
     def ports(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from trainyard.rehearse.disk.slow import Held, SlowDisks
 from trainyard.rehearse.network import Network, PodSpot
 from trainyard.rehearse.podplan import ContainerPlan, PodPlan, Probe
 from trainyard.rehearse.process import Process, start
@@ -36,6 +37,8 @@ class Place:
     state: Path
     log: Callable[[str, str, str], None]
     """Told each line: pod, container, text."""
+    disks: SlowDisks | None = None
+    """The claims that chaos may make slow."""
 
 
 @dataclass(slots=True)
@@ -76,6 +79,8 @@ class RunningPod:
     disrupted: bool = False
     """Evicted, pre-empted, or its node is lost: the condition DisruptionTarget."""
     stopping_since: float | None = None
+    saving: Held | None = None
+    """What it was writing when its grace was over."""
     was_ready: bool = False
     left: bool = False
     began: float = field(default_factory=time.monotonic)
@@ -167,7 +172,11 @@ class RunningPod:
             hosts=place.network.hosts(self.spot),
             status=writing,
         )
-        each.process = start([*place.network.argv(self.spot), *inside], (reading, writing))
+        words, inherited = ([], None) if place.disks is None else place.disks.hand_over(self.plan.writes_of(each.plan))
+        command = [*place.network.argv(self.spot), *words, *inside]
+        each.process = start(command, (reading, writing), () if inherited is None else (inherited.fileno(),))
+        if inherited is not None:
+            inherited.close()
         each.began = time.monotonic()
         each.ready = each.plan.ready is None
         each.started = each.plan.started is None
@@ -246,6 +255,8 @@ class RunningPod:
             good = all(each.codes and each.codes[-1] == 0 for each in self.main)
             return self._finish("succeeded" if good else "failed")
         if time.monotonic() - self.stopping_since >= self.plan.grace:
+            if self.place.disks is not None and self.saving is None:
+                self.saving = self.place.disks.held(self.name)
             for _, process in running:
                 process.killed = True
                 process.kill()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from trainyard.rehearse.disk.slow import size
 from trainyard.rehearse.rehearsal import Run, Seen
 from trainyard.report.escape import inert, visible
 
@@ -62,6 +63,7 @@ def _told(seen: Seen, run: Run) -> list[tuple[str, str]]:
         low, high = min(losses), max(losses)
         rows.append(("trained", f"steps {low} to {high}, loss {losses[low]:.4f} to {losses[high]:.4f}"))
     rows += [("chaos", each.text) for each in run.chaos.done]
+    rows += [("slow disk", _saves(claim, run)) for claim in dict.fromkeys(each.claim for each in run.saves)]
     if run.outcome.replaced:
         back = ", ".join(str(step) for step in dict.fromkeys(run.observed.resumed_from))
         resumed = f", resumed from step {back}" if back else ""
@@ -82,6 +84,10 @@ def _run(run: Run) -> dict[str, Any]:
         "world_size": run.observed.result.get("world_size"),
         "pods_replaced": run.outcome.replaced,
         "chaos": [each.text for each in run.chaos.done],
+        "slow_saves": [
+            {"claim": each.claim, "folder": each.folder, "bytes": each.size, "seconds": round(each.seconds, 2)}
+            for each in run.saves
+        ],
         "exit_codes": [{"pod": each.pod, "codes": each.codes} for each in run.outcome.pods],
         "stacks": [{"pod": each.pod, "rank": each.rank, "at": each.at, "stack": each.whole} for each in run.stacks],
         "waiting": [
@@ -90,6 +96,13 @@ def _run(run: Run) -> dict[str, Any]:
             for each in run.waiting
         ],
     }  # fmt: skip
+
+
+def _saves(claim: str, run: Run) -> str:
+    mine = [each for each in run.saves if each.claim == claim]
+    largest = max(mine, key=lambda each: each.size)
+    took = f"{size(largest.size)} in {largest.seconds:.1f} s"
+    return f"{_plural(len(mine), 'save')} onto claim {claim}, the largest {took}"
 
 
 def _ending(run: Run) -> str:

@@ -6,6 +6,7 @@ from trainyard.finding import Finding, Severity
 from trainyard.objects import Spot
 from trainyard.pipeline import finding_of, found_by_rules
 from trainyard.rehearse import rules
+from trainyard.rehearse.disk.slow import Held, size
 from trainyard.rehearse.network import Waiting
 from trainyard.rehearse.rehearsal import Run, Seen
 from trainyard.rehearse.volumes import SHARED_MEMORY
@@ -51,7 +52,12 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
         spot = _pod_spot(seen, each.pod, "terminationGracePeriodSeconds")
         seconds = next(plan.grace for plan in seen.plans if plan.name == each.pod)
         message = f"{each.pod} was told to end, was still at work {seconds:g} s later, and was killed"
-        yield rules.KILLED, Problem(message, spot, help="give it the time that a save takes, and let SIGTERM reach it")
+        if each.saving is None:
+            helped = "give it the time that a save takes, and let SIGTERM reach it"
+        else:
+            message = f"{message}: {_too_slow(each.saving)}"
+            helped = "give it the time that a save takes on its disk, or a faster disk"
+        yield rules.KILLED, Problem(message, spot, help=helped)
     if outcome.ending == "succeeded":
         if not grace:
             yield from _of_success(seen, run)
@@ -71,6 +77,12 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
         yield rules.HANGS, Problem(message, spot, help=_standing(run))
     else:
         yield rules.FAILS, _failure(seen, run)
+
+
+def _too_slow(held: Held) -> str:
+    """Why its grace was shorter than its save."""
+    told = f"in {held.seconds:.1f} s its save had brought {size(held.written)} onto claim {held.claim}"
+    return f"{told}, which takes {size(held.rate)} a second, and was not over"
 
 
 def _of_success(seen: Seen, run: Run) -> Iterator[Told]:
