@@ -17,11 +17,19 @@ from trainyard.rehearse.pods import RunningPod
 from trainyard.rehearse.process import below, signal_process, variable
 from trainyard.rehearse.storage import Checkpoints
 
-KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk", "slow-disk")
+KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk", "slow-disk", "lose-node")
 DISK_BYTES = 48 << 20
 """Size of the checkpoints' disk that is filled."""
 STEPS_AFTER = 40
 """Steps that follow the one at which it happens, so that it happens before the end."""
+ELASTIC_STEPS = 160
+"""The same where a world is to shrink and to grow again before the end."""
+ELASTIC_SECONDS = 90.0
+"""Silence of a world that shrinks: torchrun takes a node for dead after 15 s, and waits for another one for 30 s."""
+AWAY_STEPS = 10
+"""Steps that an elastic job takes without a node that is lost, before the node is back."""
+AWAY_SECONDS = 10
+"""After how long the node is back where the job needs it."""
 COLLECTIVE_SECONDS = 20
 """Timeout of a collective where pods are cut off: the trainer's own is half an hour."""
 _LEADERS = ("launcher", "head", "submitter")
@@ -41,6 +49,10 @@ class Event:
     """For `slow-disk`: the claim; empty for the one that checkpoints go to."""
     rate: str = ""
     """For `slow-disk`: bytes a second, a quantity as in a manifest."""
+
+    def steps(self, *, elastic: bool) -> int:
+        """Steps that a run needs for it to happen before the end."""
+        return self.step + (ELASTIC_STEPS if elastic and self.kind == "lose-node" else STEPS_AFTER)
 
     @property
     def bytes_per_second(self) -> float:
@@ -72,6 +84,14 @@ def event(text: str) -> Event:
     return Event(kind, step, pods)
 
 
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A node that is lost for a while."""
+
+    pod: str
+    since: float
+
+
 @dataclass(slots=True)
 class Chaos:
     """The events of a run, each done once."""
@@ -87,13 +107,26 @@ class Chaos:
     saved: list[int] = field(default_factory=list)
     """Steps with a checkpoint when the first of them was done."""
     undo_cut: Event | None = None
+    elastic: bool = False
+    """Whether the job can do with fewer nodes."""
+    away: Away | None = None
     told: int = 0
     """Saves onto slow disks that the log has told of."""
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a sign of life that some event is known to cost."""
+        shrinks = self.elastic and any(each.kind == "lose-node" for each in self.events)
+        return ELASTIC_SECONDS if shrinks else 0.0
 
     def __call__(self, engine: Engine) -> None:
         """Do what is due."""
         if self.disks is not None:
             self._watch(self.disks, engine)
+        if self.away is not None and self._comes_back(self.away, engine):
+            engine.say(f"the node of {self.away.pod} is back")
+            engine.absent.discard(self.away.pod)
+            self.away = None
         reached = max(engine.observed.losses, default=0)
         due = [each for each in self.events if each.step <= reached]
         there = self.kept.steps() if due and self.kept is not None else []
@@ -113,9 +146,11 @@ class Chaos:
             case "kill-rank":
                 _kill_rank(engine)
             case "kill-node":
-                pod = _victim(engine)
-                pod.disrupted = True
-                pod.kill()
+                _victim(engine).lose()
+            case "lose-node":
+                self.away = Away(_victim(engine).name, time.monotonic())
+                engine.absent.add(self.away.pod)
+                engine.pods[self.away.pod].lose()
             case "preempt":
                 for pod in engine.pods.values():
                     pod.disrupted = not pod.over
@@ -127,6 +162,12 @@ class Chaos:
                 _fill(self.disk)
             case "slow-disk" if self.disks is not None:
                 self.disks.slow(each.claim, each.bytes_per_second)
+
+    def _comes_back(self, away: Away, engine: Engine) -> bool:
+        """An elastic job has to go on without the node first; another cannot, and gets it back."""
+        if not self.elastic:
+            return time.monotonic() - away.since >= AWAY_SECONDS
+        return sum(at > away.since for at in engine.observed.steps_at.values()) >= AWAY_STEPS
 
     def _watch(self, disks: SlowDisks, engine: Engine) -> None:
         """Tell of each save that is over; a job that waits for its disk is at work."""

@@ -24,6 +24,7 @@ examples:
 
 --chaos, each after a step of training:
   kill-rank@STEP      the last rank dies                 kill-node@STEP   its node is lost
+  lose-node@STEP      its node is lost, and nothing takes its place until an elastic job has gone on without it
   preempt@STEP        every pod is told to end           fill-disk@STEP   the checkpoints' disk is full
   cut=POD,POD@STEP    no packet goes from one to the other, until a pod gives up
   slow-disk=[CLAIM:]RATE@STEP
@@ -99,10 +100,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _rehearse(options: argparse.Namespace) -> int:
     from trainyard.discover import repository_root
-    from trainyard.rehearse.chaos import COLLECTIVE_SECONDS, STEPS_AFTER, event
+    from trainyard.rehearse.chaos import COLLECTIVE_SECONDS, event
     from trainyard.rehearse.load import load
     from trainyard.rehearse.programs import given_programs, missing_program
-    from trainyard.rehearse.rehearsal import Wishes, rehearse
+    from trainyard.rehearse.rehearsal import Wishes, elastic, rehearse
     from trainyard.rehearse.sandbox import sandbox
     from trainyard.rehearse.scale import Scale
     from trainyard.rehearse.state import own_mounts, state_folder
@@ -115,9 +116,7 @@ def _rehearse(options: argparse.Namespace) -> int:
     events = tuple(event(text) for text in options.chaos)
     programs = given_programs(options.program, cwd)
     box = sandbox()
-    steps = max([options.steps, *(each.step + STEPS_AFTER for each in events)])
     cut = any(each.kind == "cut" for each in events)
-    substitutes = Substitutes(steps, 2, collective_seconds=COLLECTIVE_SECONDS if cut else None)
     root = repository_root(cwd, [options.job])
     voices = Voices(
         sys.stderr,
@@ -138,6 +137,9 @@ def _rehearse(options: argparse.Namespace) -> int:
     try:
         with state_folder() as state:
             loaded = load(root, options.job, cwd, Scale(options.nodes, options.gpus_per_node), state / "scaled")
+            shrinks = elastic(loaded.workload)
+            steps = max([options.steps, *(each.steps(elastic=shrinks) for each in events)])
+            substitutes = Substitutes(steps, 2, collective_seconds=COLLECTIVE_SECONDS if cut else None)
             seen = rehearse(loaded, wishes, substitutes, box, state, voices.line)
     finally:
         voices.close()

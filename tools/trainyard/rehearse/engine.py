@@ -71,6 +71,8 @@ class Engine:
     pods: dict[str, RunningPod] = field(default_factory=dict)
     ended: list[Ended] = field(default_factory=list)
     replaced: int = 0
+    absent: set[str] = field(default_factory=set)
+    """Pods for which there is no node: they are pending."""
     failures: int = 0
     steps: int = 0
     anew: bool = False
@@ -186,15 +188,19 @@ class Engine:
 
     def _start(self, plan: PodPlan, spot: PodSpot, attempt: int) -> None:
         pod = RunningPod.start(plan, spot, self.place, attempt)
-        pod.held = plan.member.pod_set.role == SUBMITTER and attempt == 0
+        pod.held = plan.name in self.absent or (plan.member.pod_set.role == SUBMITTER and attempt == 0)
+        if plan.name in self.absent:
+            self.place.network.set_running(spot, False)
         self.pods[plan.name] = pod
 
     def _let_go(self) -> None:
-        """Make the submitter once the cluster is ready."""
-        held = [pod for pod in self.pods.values() if pod.held]
-        if held and all(pod.was_ready for pod in self.pods.values() if not pod.held):
-            for pod in held:
+        """Start pods whose node is back, and the submitter once the cluster is ready."""
+        held = [pod for pod in self.pods.values() if pod.held and pod.name not in self.absent]
+        ready = all(pod.was_ready for pod in self.pods.values() if not pod.held)
+        for pod in held:
+            if ready or pod.plan.member.pod_set.role != SUBMITTER:
                 pod.held = False
+                self.place.network.set_running(pod.spot, True)
 
     def _wind_down(self) -> None:
         """End the pods that are left when the job is over, as its controller cleans up."""

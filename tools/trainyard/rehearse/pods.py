@@ -78,6 +78,8 @@ class RunningPod:
     """Not made yet: KubeRay makes the submitter when the cluster is ready."""
     disrupted: bool = False
     """Evicted, pre-empted, or its node is lost: the condition DisruptionTarget."""
+    lost: bool = False
+    """Its node is gone, and nothing of it had any grace."""
     stopping_since: float | None = None
     saving: Held | None = None
     """What it was writing when its grace was over."""
@@ -145,9 +147,15 @@ class RunningPod:
             process.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once, as when its node is lost."""
+        """Kill what runs in it; its containers start again where they may."""
         for _, process in self.processes():
             process.kill()
+
+    def lose(self) -> None:
+        """End it for good and at once, as when its node is lost."""
+        self.lost = self.disrupted = True
+        self.stopping_since = time.monotonic()
+        self.kill()
 
     def close(self) -> None:
         """Kill what still runs and let go of it."""
@@ -258,7 +266,7 @@ class RunningPod:
             if self.place.disks is not None and self.saving is None:
                 self.saving = self.place.disks.held(self.name)
             for _, process in running:
-                process.killed = True
+                process.killed = not self.lost
                 process.kill()
         return False
 

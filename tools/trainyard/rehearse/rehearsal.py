@@ -54,6 +54,8 @@ class Run:
     ranks: int
     """Ranks that joined."""
     joined_after: float | None
+    worlds: tuple[int, ...] = ()
+    """World sizes in their order."""
     stacks: tuple[Stack, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     chaos: Chaos = field(default_factory=lambda: Chaos([]))
@@ -115,7 +117,9 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
         elif substitutes.dataset:
             substitutes.told["dataset"] = f"the trainer's made-up {_kind(settings)} at {substitutes.dataset}"
         paired = [(each, spots[each.name]) for each in plans]
-        first = _run(workload, paired, place, wishes, log, Chaos(list(events), kept, disk, disks))
+        first = _run(
+            workload, paired, place, wishes, log, Chaos(list(events), kept, disk, disks, elastic=elastic(workload))
+        )
         saved = tuple(kept.steps()) if kept is not None else ()
         second, goes_on_from = None, None
         if first.outcome.ending == "succeeded" and wishes.again and kept is not None and not wishes.chaos:
@@ -193,7 +197,7 @@ def _run(
         place=watched,
         controller=controller(workload),
         observed=observed,
-        patience=wishes.patience,
+        patience=max(wishes.patience, chaos.silence),
         timeout=wishes.timeout,
         before_tick=chaos,
         on_hang=ask,
@@ -205,6 +209,7 @@ def _run(
         observed,
         len(observed.ranks()),
         observed.joined_after(),
+        observed.worlds(),
         tuple(standing),
         tuple(waiting),
         chaos,
@@ -226,6 +231,17 @@ def _settings(workload: Workload) -> dict[str, str]:
             known = {name: each.value for name, each in container.env.items() if each.value is not None}
             found = {name: value for name, value in known.items() if name.startswith("TRAINER_")} | found
     return found
+
+
+def elastic(workload: Workload) -> bool:
+    """Whether torchrun goes on with fewer nodes than the job has."""
+    for pod_set in workload.pod_sets:
+        main = pod_set.main()
+        nodes = main.launch.option("nnodes") if main is not None and main.launch is not None else None
+        least, _, most = str(nodes.value).partition(":") if nodes is not None else ("", "", "")
+        if least.isdigit() and most.isdigit() and int(least) < int(most):
+            return True
+    return False
 
 
 def _kind(settings: Mapping[str, str]) -> str:

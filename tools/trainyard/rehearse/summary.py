@@ -58,6 +58,8 @@ def _told(seen: Seen, run: Run) -> list[tuple[str, str]]:
     if run.ranks:
         waited = "" if run.joined_after is None else f" after {run.joined_after:.1f} s"
         rows.append(("rendezvous", f"{run.ranks}{f' of {expected}' if expected else ''} ranks{waited}"))
+    if len(run.worlds) > 1:
+        rows.append(("world sizes", ", then ".join(map(str, run.worlds))))
     losses = run.observed.losses
     if losses:
         low, high = min(losses), max(losses)
@@ -82,6 +84,7 @@ def _run(run: Run) -> dict[str, Any]:
         "losses": {str(step): loss for step, loss in run.observed.losses.items()},
         "resumed_from": run.observed.resumed_from,
         "world_size": run.observed.result.get("world_size"),
+        "world_sizes": list(run.worlds),
         "pods_replaced": run.outcome.replaced,
         "chaos": [each.text for each in run.chaos.done],
         "slow_saves": [

@@ -71,7 +71,7 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
             yield from connections
             return
     if run.chaos.done:
-        yield rules.BROKEN, Problem(_broken(run), _main_spot(seen), help=_standing(run))
+        yield rules.BROKEN, Problem(_broken(run), _main_spot(seen), help=_said(run))
     elif outcome.ending in ("hangs", "timeout"):
         message, spot = _hang(seen, run)
         yield rules.HANGS, Problem(message, spot, help=_standing(run))
@@ -196,6 +196,13 @@ def _hang(seen: Seen, run: Run) -> tuple[str, Spot]:
 
 def _broken(run: Run) -> str:
     return f"after {_events(run)} the job {run.outcome.ending}: {run.outcome.reason}"
+
+
+def _said(run: Run) -> str:
+    """Where ranks stand, and the first error of any pod."""
+    said = run.observed.errors[0] if run.observed.errors else None
+    words = f"{said[0]} said: {said[1][:_LONGEST_QUOTE]}" if said is not None else ""
+    return "; ".join(filter(None, [words, _standing(run)]))
 
 
 def _events(run: Run) -> str:
