@@ -12,6 +12,7 @@ from trainyard.rehearse.network import PodSpot
 from trainyard.rehearse.observe import Observed
 from trainyard.rehearse.podplan import PodPlan
 from trainyard.rehearse.pods import Place, RunningPod
+from trainyard.rehearse.probes import Condemned
 from trainyard.rehearse.process import below
 from trainyard.workload.ray import SUBMITTER
 
@@ -33,6 +34,8 @@ class Ended:
     codes: dict[str, int]
     disrupted: bool
     killed_in_grace: bool
+    condemned: tuple[tuple[str, Condemned], ...]
+    """Containers that a probe ended, by name."""
     saving: Held | None
     """What it was writing when its grace was over."""
     wound_down: bool
@@ -228,6 +231,7 @@ def _ended(pod: RunningPod) -> Ended:
         codes=pod.exit_codes,
         disrupted=pod.disrupted,
         killed_in_grace=any(each.killed_in_grace for each in every),
+        condemned=tuple((each.plan.name, wrong) for each in every for wrong in each.condemned),
         saving=pod.saving,
         wound_down=pod.stopping_since is not None and not pod.disrupted,
         restarted=sum(max(0, len(each.codes) - 1) for each in every),

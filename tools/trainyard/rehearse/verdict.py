@@ -8,6 +8,7 @@ from trainyard.pipeline import finding_of, found_by_rules
 from trainyard.rehearse import rules
 from trainyard.rehearse.disk.slow import Held, size
 from trainyard.rehearse.network import Waiting
+from trainyard.rehearse.probes import FIELDS, Condemned
 from trainyard.rehearse.rehearsal import Run, Seen
 from trainyard.rehearse.volumes import SHARED_MEMORY
 from trainyard.rules import all_rules
@@ -58,9 +59,14 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
             message = f"{message}: {_too_slow(each.saving)}"
             helped = "give it the time that a save takes on its disk, or a faster disk"
         yield rules.KILLED, Problem(message, spot, help=helped)
+    ended = [(each.pod, *wrong) for each in outcome.pods for wrong in each.condemned]
+    for pod, container, wrong in ended[:1]:
+        yield rules.PROBED, _probed(seen, pod, container, wrong)
     if outcome.ending == "succeeded":
-        if not grace:
+        if not grace and not ended:
             yield from _of_success(seen, run)
+        return
+    if ended:
         return
     if (full := _shared_memory(seen, run)) is not None:
         yield full
@@ -77,6 +83,16 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
         yield rules.HANGS, Problem(message, spot, help=_standing(run))
     else:
         yield rules.FAILS, _failure(seen, run)
+
+
+def _probed(seen: Seen, pod: str, name: str, wrong: Condemned) -> Problem:
+    """What a probe that ended a container asked, and when."""
+    container = _container(seen, pod, name)
+    spot = seen.loaded.workload.object.at() if container is None else container.spot.below(FIELDS[wrong.kind])
+    times = f"{wrong.probe.failures} times in a row" if wrong.probe.failures > 1 else "once"
+    message = f"the {wrong.kind} probe of {name} in {pod} ({wrong.probe.text}) failed {times}"
+    helped = "a probe that can fail while a job starts, waits or saves ends training that is well; leave it out"
+    return Problem(f"{message}, and ended it {wrong.after:.0f} s after its start", spot, help=helped)
 
 
 def _too_slow(held: Held) -> str:
