@@ -74,9 +74,9 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("job", metavar="JOB", help="job folder, jobs/<team>/<job>, or a manifest file")
-    parser.add_argument("--nodes", type=_count, default=2, metavar="N", help="nodes of a job folder (default: 2)")
+    parser.add_argument("--nodes", type=_count, metavar="N", help="nodes (default: 2; of plain manifests at most 2)")
     parser.add_argument(
-        "--gpus-per-node", type=_count, default=2, metavar="N", help="ranks of a node of a job folder (default: 2)"
+        "--gpus-per-node", type=_count, metavar="N", help="ranks of a node (default: 2; of plain manifests at most 2)"
     )
     parser.add_argument("--steps", type=_count, default=6, metavar="N", help="steps to train (default: 6)")
     parser.add_argument("--once", action="store_true", help="do not start it again to see it resume")

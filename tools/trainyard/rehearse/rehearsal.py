@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trainyard.errors import UsageError
+from trainyard.errors import InputError, UsageError
 from trainyard.rehearse.chaos import DISK_BYTES, Chaos, Event
 from trainyard.rehearse.controllers import controller
 from trainyard.rehearse.disk.slow import Save, SlowDisks
@@ -91,6 +91,8 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
     workload = loaded.workload
     substitutes.learn(workload)
     everyone = members(workload)
+    if len(everyone.pods) > MOST_PODS:
+        raise InputError(f"has {len(everyone.pods)} pods, and a rehearsal takes {MOST_PODS}", loaded.name)
     plan = network_plan(workload, everyone)
     spots = {each.name: each for each in plan.pods}
     namespace = workload.object.namespace

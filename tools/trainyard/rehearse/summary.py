@@ -15,6 +15,7 @@ def document(seen: Seen) -> dict[str, Any]:
         "pods": [plan.name for plan in seen.plans],
         "ranks": seen.loaded.ranks,
         "full_pods": seen.loaded.full.pods,
+        "size_as_written": seen.loaded.size or None,
         "network": "strict" if seen.strict else "loopback",
         "substitutes": dict(seen.substitutes.told),
         "made_up": [f"{each.kind} {each.name}, key {each.key}" for each in seen.made_up],
@@ -32,6 +33,8 @@ def text(seen: Seen) -> str:
     full = seen.loaded.full.pods
     smaller = f" of {full}" if full != len(seen.plans) else ""
     rows = [("pods", f"{len(seen.plans)}{smaller}, {seen.loaded.workload.object.kind}")]
+    if seen.loaded.size and full == len(seen.plans):
+        rows.append(("size", f"as written: {seen.loaded.size}"))
     for what, instead in seen.substitutes.told.items():
         rows.append((what, instead))
     for each in seen.made_up:
