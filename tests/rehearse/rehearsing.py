@@ -31,10 +31,10 @@ class Rehearsed:
         return runs
 
 
-def rehearse(job: str | Path, *options: str) -> Rehearsed:
+def rehearse(job: str | Path, *options: str, cwd: Path = HOME) -> Rehearsed:
     """Rehearse a job and read its JSON; the log is what a failing test shows."""
     done = subprocess.run(
-        [TOOL, job, "--format", "json", *options], cwd=HOME, capture_output=True, text=True, timeout=900, check=False
+        [TOOL, job, "--format", "json", *options], cwd=cwd, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.stdout.startswith("{"), done.stderr[-5000:]
     return Rehearsed(done.returncode, json.loads(done.stdout), done.stderr)

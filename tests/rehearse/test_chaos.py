@@ -9,10 +9,11 @@ INDEXED_JOB = "jobs/research/gpt2-124m"
 WORKERS = "gpt2-774m-worker-0,gpt2-774m-worker-1"
 
 
-def chaos(job: str, event: str) -> pytest.MarkDecorator:
+def chaos(job: str, *events: str) -> pytest.MarkDecorator:
     """A rehearsal of two ranks to which something happens."""
+    words = [word for event in events for word in ("--chaos", event)]
     return pytest.mark.parametrize(
-        "rehearsed", [(job, "--gpus-per-node", "1", "--chaos", event)], indirect=True, ids=[event]
+        "rehearsed", [(job, "--gpus-per-node", "1", *words)], indirect=True, ids=["-".join(events)]
     )
 
 
@@ -20,7 +21,7 @@ def survived(rehearsed: Rehearsed) -> None:
     """It happened, pods were made anew, and the run went on from a checkpoint to its last step."""
     (run,) = rehearsed.runs
     assert rehearsed.code == 0, said(rehearsed)
-    assert len(run["chaos"]) == 1
+    assert run["chaos"]
     assert run["pods_replaced"] > 0
     assert run["resumed_from"][0] >= 2
     assert max(map(int, run["losses"])) == 44
@@ -46,6 +47,16 @@ def test_a_preempted_job_saves_and_goes_on(rehearsed: Rehearsed) -> None:
 def test_a_full_disk_ends_the_run_and_its_last_checkpoint_stays(rehearsed: Rehearsed) -> None:
     survived(rehearsed)
     assert "was not saved: " in rehearsed.log
+
+
+@chaos(INDEXED_JOB, "slow-disk=1Mi@4", "preempt@4")
+def test_a_grace_that_is_longer_than_the_save_on_a_slow_disk(rehearsed: Rehearsed) -> None:
+    survived(rehearsed)
+    saves = [each for each in rehearsed.runs[0]["slow_saves"] if "/.step-" in each["folder"]]
+    assert all(each["seconds"] >= each["bytes"] / (1 << 20) * 0.99 for each in saves), saves
+    assert max(each["bytes"] for each in saves) > 1 << 20
+    assert "told to stop: saving step" in rehearsed.log
+    assert "slow disk: " in rehearsed.log
 
 
 @chaos("jobs/research/gpt2-774m", f"cut={WORKERS}@4")

@@ -35,7 +35,7 @@ spec:
 
 
 def planned(job: str, root: Path, work: Path) -> NetworkPlan:
-    workload = load(root, job, root, Scale(2, 2), work).workload
+    workload = load(root, job, root, Scale(), work).workload
     return network_plan(workload, members(workload))
 
 

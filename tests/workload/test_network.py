@@ -60,6 +60,7 @@ def told(answer: Answer) -> tuple[bool | None, list[str]]:
 
 
 DENY = policy("deny", selector={}, policyTypes=["Ingress", "Egress"])
+PEERS_OUT = policy("out", policyTypes=["Egress"], egress=[{}])
 PEERS = policy("peers", policyTypes=["Ingress", "Egress"], ingress=[{"from": [MINE]}], egress=[{"to": [MINE]}])
 
 
@@ -152,6 +153,32 @@ def test_pods_on_the_hosts_network_are_not_subject() -> None:
     found = job(DENY, host_network=True)
     assert policies_for(found, found.pod_sets[0]) == ()
     assert peers_reach(found).allowed is True
+
+
+@pytest.mark.parametrize(
+    ("peer", "allowed"),
+    [
+        (MINE, False),
+        ({"podSelector": {}}, False),
+        ({"namespaceSelector": {}, "podSelector": {}}, None),
+        ({"ipBlock": {"cidr": "10.0.0.0/8"}}, None),
+    ],
+)
+def test_no_pod_selector_finds_pods_on_the_hosts_network(peer: dict[str, Any], allowed: bool | None) -> None:
+    mpi = """
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: mpi, namespace: vision}
+spec:
+  mpiReplicaSpecs:
+    Launcher: {template: {metadata: {labels: {app: vit}}, spec: {hostNetwork: true, containers: [{name: l}]}}}
+    Worker: {replicas: 2, template: {metadata: {labels: {app: vit}}, spec: {containers: [{name: w}]}}}
+"""
+    policies = [DENY, policy("in", policyTypes=["Ingress"], ingress=[{"from": [peer]}]), PEERS_OUT]
+    found = workload(yaml.safe_dump_all([*policies, yaml.safe_load(mpi)]))
+    launcher, worker = found.pod_sets
+
+    assert reaches(found, launcher, worker, RANK_PORT).allowed is allowed
 
 
 def test_a_job_of_one_pod_has_no_peers() -> None:

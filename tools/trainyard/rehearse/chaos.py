@@ -9,21 +9,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainyard.errors import UsageError
+from trainyard.quantity import quantity
+from trainyard.rehearse.disk.slow import QUIET_SECONDS, SlowDisks, size
 from trainyard.rehearse.engine import Engine
 from trainyard.rehearse.hang import RANK
 from trainyard.rehearse.pods import RunningPod
 from trainyard.rehearse.process import below, signal_process, variable
 from trainyard.rehearse.storage import Checkpoints
 
-KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk")
+KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk", "slow-disk", "lose-node")
 DISK_BYTES = 48 << 20
 """Size of the checkpoints' disk that is filled."""
 STEPS_AFTER = 40
 """Steps that follow the one at which it happens, so that it happens before the end."""
+ELASTIC_STEPS = 160
+"""The same where a world is to shrink and to grow again before the end."""
+ELASTIC_SECONDS = 90.0
+"""Silence of a world that shrinks: torchrun takes a node for dead after 15 s, and waits for another one for 30 s."""
+AWAY_STEPS = 10
+"""Steps that an elastic job takes without a node that is lost, before the node is back."""
+AWAY_SECONDS = 10
+"""After how long the node is back where the job needs it."""
 COLLECTIVE_SECONDS = 20
 """Timeout of a collective where pods are cut off: the trainer's own is half an hour."""
 _LEADERS = ("launcher", "head", "submitter")
-_FORM = re.compile(r"(?P<kind>[a-z-]+)(?:=(?P<pods>[^@]+))?@(?P<step>\d+)\Z")
+_FORM = re.compile(r"(?P<kind>[a-z-]+)(?:=(?P<what>[^@]+))?@(?P<step>\d+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +45,51 @@ class Event:
     """After which step."""
     pods: tuple[str, ...] = ()
     """For `cut`: two pods."""
+    claim: str = ""
+    """For `slow-disk`: the claim; empty for the one that checkpoints go to."""
+    rate: str = ""
+    """For `slow-disk`: bytes a second, a quantity as in a manifest."""
+
+    def steps(self, *, elastic: bool) -> int:
+        """Steps that a run needs for it to happen before the end."""
+        return self.step + (ELASTIC_STEPS if elastic and self.kind == "lose-node" else STEPS_AFTER)
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Of a slow disk."""
+        return float(quantity(self.rate.removesuffix("B")) or 0)
 
     @property
     def text(self) -> str:
         """As it was asked for."""
-        return f"{self.kind}{'=' * bool(self.pods)}{','.join(self.pods)}@{self.step}"
+        what = ",".join(self.pods) or ":".join(filter(None, (self.claim, self.rate)))
+        return f"{self.kind}{'=' * bool(what)}{what}@{self.step}"
 
 
 def event(text: str) -> Event:
-    """Read `kill-rank@5` or `cut=A,B@5`. UsageError where it is none."""
+    """Read `kill-rank@5`, `cut=A,B@5` or `slow-disk=CLAIM:10Mi@5`. UsageError where it is none."""
     match = _FORM.match(text)
     if match is None or match["kind"] not in KINDS:
         raise UsageError(f"--chaos {text}: expected one of {', '.join(KINDS)} and @STEP, as in kill-rank@5")
-    pods = tuple((match["pods"] or "").split(",")) if match["pods"] else ()
-    if (match["kind"] == "cut") != (len(pods) == 2):
+    kind, step, what = match["kind"], int(match["step"]), match["what"] or ""
+    if kind == "slow-disk":
+        claim, _, rate = what.rpartition(":")
+        found = Event(kind, step, claim=claim, rate=rate)
+        if found.bytes_per_second <= 0:
+            raise UsageError(f"--chaos {text}: expected the bytes of a second, as in slow-disk=10Mi@5")
+        return found
+    pods = tuple(what.split(",")) if what else ()
+    if (kind == "cut") != (len(pods) == 2):
         raise UsageError(f"--chaos {text}: cut, and no other, names two pods, as in cut=A,B@5")
-    return Event(match["kind"], int(match["step"]), pods)
+    return Event(kind, step, pods)
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A node that is lost for a while."""
+
+    pod: str
+    since: float
 
 
 @dataclass(slots=True)
@@ -62,13 +101,32 @@ class Chaos:
     """The run's checkpoints: nothing is done before there is one to come back to."""
     disk: Path | None = None
     """The disk that may be filled."""
+    disks: SlowDisks | None = None
+    """The disks that may be slow."""
     done: list[Event] = field(default_factory=list)
     saved: list[int] = field(default_factory=list)
     """Steps with a checkpoint when the first of them was done."""
     undo_cut: Event | None = None
+    elastic: bool = False
+    """Whether the job can do with fewer nodes."""
+    away: Away | None = None
+    told: int = 0
+    """Saves onto slow disks that the log has told of."""
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a sign of life that some event is known to cost."""
+        shrinks = self.elastic and any(each.kind == "lose-node" for each in self.events)
+        return ELASTIC_SECONDS if shrinks else 0.0
 
     def __call__(self, engine: Engine) -> None:
         """Do what is due."""
+        if self.disks is not None:
+            self._watch(self.disks, engine)
+        if self.away is not None and self._comes_back(self.away, engine):
+            engine.say(f"the node of {self.away.pod} is back")
+            engine.absent.discard(self.away.pod)
+            self.away = None
         reached = max(engine.observed.losses, default=0)
         due = [each for each in self.events if each.step <= reached]
         there = self.kept.steps() if due and self.kept is not None else []
@@ -88,9 +146,11 @@ class Chaos:
             case "kill-rank":
                 _kill_rank(engine)
             case "kill-node":
-                pod = _victim(engine)
-                pod.disrupted = True
-                pod.kill()
+                _victim(engine).lose()
+            case "lose-node":
+                self.away = Away(_victim(engine).name, time.monotonic())
+                engine.absent.add(self.away.pod)
+                engine.pods[self.away.pod].lose()
             case "preempt":
                 for pod in engine.pods.values():
                     pod.disrupted = not pod.over
@@ -100,6 +160,24 @@ class Chaos:
                 self.undo_cut = each
             case "fill-disk" if self.disk is not None:
                 _fill(self.disk)
+            case "slow-disk" if self.disks is not None:
+                self.disks.slow(each.claim, each.bytes_per_second)
+
+    def _comes_back(self, away: Away, engine: Engine) -> bool:
+        """An elastic job has to go on without the node first; another cannot, and gets it back."""
+        if not self.elastic:
+            return time.monotonic() - away.since >= AWAY_SECONDS
+        return sum(at > away.since for at in engine.observed.steps_at.values()) >= AWAY_STEPS
+
+    def _watch(self, disks: SlowDisks, engine: Engine) -> None:
+        """Tell of each save that is over; a job that waits for its disk is at work."""
+        if disks.busy:
+            engine.observed.alive = time.monotonic()
+        for save in disks.saves()[self.told :]:
+            if time.monotonic() - save.ended < QUIET_SECONDS:
+                break
+            self.told += 1
+            engine.say(f"slow disk: {size(save.size)} in {save.seconds:.1f} s onto claim {save.claim}, {save.folder}")
 
     def _relent(self, engine: Engine) -> None:
         """Give back what the job needs to go on: room on its disk, and the connection."""

@@ -17,12 +17,16 @@ examples:
   tools/rehearse-job jobs/research/llama-8b-sft --logs logs     a file for each container, and the verdict here
   tools/rehearse-job jobs/research/llama-8b-sft --chaos kill-rank@5
   tools/rehearse-job jobs/research/llama-8b-sft --chaos preempt@5 --format json
+  tools/rehearse-job jobs/research/llama-8b-sft --chaos slow-disk=10Mi@5 --chaos preempt@6
   tools/rehearse-job job.yaml --program train.py=src/train.py   plain manifests, and what the image would bring
 
 --chaos, each after a step of training:
   kill-rank@STEP      the last rank dies                 kill-node@STEP   its node is lost
+  lose-node@STEP      its node is lost, and nothing takes its place until an elastic job has gone on without it
   preempt@STEP        every pod is told to end           fill-disk@STEP   the checkpoints' disk is full
   cut=POD,POD@STEP    no packet goes from one to the other, until a pod gives up
+  slow-disk=[CLAIM:]RATE@STEP
+                      a claim, that of the checkpoints if none is named, takes RATE bytes a second, as in 10Mi
 
 exit codes:
   0    the job met, trained, saved and resumed
@@ -51,9 +55,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
     )
     parser.add_argument("job", metavar="JOB", help="job folder, jobs/<team>/<job>, or a manifest file")
-    parser.add_argument("--nodes", type=_COUNT, default=2, metavar="N", help="nodes of a job folder (default: 2)")
+    parser.add_argument("--nodes", type=_COUNT, metavar="N", help="nodes (default: 2; of plain manifests at most 2)")
     parser.add_argument(
-        "--gpus-per-node", type=_COUNT, default=2, metavar="N", help="ranks of a node of a job folder (default: 2)"
+        "--gpus-per-node", type=_COUNT, metavar="N", help="ranks of a node (default: 2; of plain manifests at most 2)"
     )
     parser.add_argument("--steps", type=_COUNT, default=6, metavar="N", help="steps to train (default: 6)")
     parser.add_argument("--once", action="store_true", help="do not start it again to see it resume")
@@ -77,10 +81,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _rehearse(options: argparse.Namespace) -> int:
     from trainyard.discover import repository_root
-    from trainyard.rehearse.chaos import COLLECTIVE_SECONDS, STEPS_AFTER, event
+    from trainyard.rehearse.chaos import COLLECTIVE_SECONDS, event
     from trainyard.rehearse.load import load
     from trainyard.rehearse.programs import given_programs, missing_program
-    from trainyard.rehearse.rehearsal import Wishes, rehearse
+    from trainyard.rehearse.rehearsal import Wishes, elastic, rehearse
     from trainyard.rehearse.sandbox import sandbox
     from trainyard.rehearse.scale import Scale
     from trainyard.rehearse.state import own_mounts, state_folder
@@ -93,9 +97,7 @@ def _rehearse(options: argparse.Namespace) -> int:
     events = tuple(event(text) for text in options.chaos)
     programs = given_programs(options.program, cwd)
     box = sandbox()
-    steps = max([options.steps, *(each.step + STEPS_AFTER for each in events)])
     cut = any(each.kind == "cut" for each in events)
-    substitutes = Substitutes(steps, 2, collective_seconds=COLLECTIVE_SECONDS if cut else None)
     root = repository_root(cwd, [options.job])
     voices = Voices(
         sys.stderr,
@@ -116,6 +118,9 @@ def _rehearse(options: argparse.Namespace) -> int:
     try:
         with state_folder() as state:
             loaded = load(root, options.job, cwd, Scale(options.nodes, options.gpus_per_node), state / "scaled")
+            shrinks = elastic(loaded.workload)
+            steps = max([options.steps, *(each.steps(elastic=shrinks) for each in events)])
+            substitutes = Substitutes(steps, 2, collective_seconds=COLLECTIVE_SECONDS if cut else None)
             seen = rehearse(loaded, wishes, substitutes, box, state, voices.line)
     finally:
         voices.close()

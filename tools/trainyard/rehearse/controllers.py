@@ -125,9 +125,11 @@ class Operators:
         return Decision("fail", f"a {role} ended with {code} under restartPolicy {pod.plan.restart_policy}")
 
     def done(self, pods: Sequence[RunningPod]) -> bool:
-        """The master or chief succeeded, and where there is none all workers did."""
+        """The master or chief succeeded, and where there is none all workers did, or one of an elastic job."""
         led = [pod for pod in pods if pod.plan.member.pod_set.role in ("master", "chief")]
         workers = [pod for pod in pods if pod.plan.member.pod_set.role == "worker"]
+        if not led and isinstance(mapping(self.job.data.get("spec")).get("elasticPolicy"), dict):
+            return any(pod.phase == "succeeded" for pod in workers)
         return all(pod.phase == "succeeded" for pod in led or workers or pods)
 
 

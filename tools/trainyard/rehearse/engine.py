@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainyard.rehearse.controllers import Controller
+from trainyard.rehearse.disk.slow import Held
 from trainyard.rehearse.network import PodSpot
 from trainyard.rehearse.observe import Observed
 from trainyard.rehearse.podplan import PodPlan
 from trainyard.rehearse.pods import Place, RunningPod
+from trainyard.rehearse.probes import Condemned
 from trainyard.rehearse.process import below
 from trainyard.workload.ray import SUBMITTER
 
@@ -32,6 +34,10 @@ class Ended:
     codes: dict[str, int]
     disrupted: bool
     killed_in_grace: bool
+    condemned: tuple[tuple[str, Condemned], ...]
+    """Containers that a probe ended, by name."""
+    saving: Held | None
+    """What it was writing when its grace was over."""
     wound_down: bool
     """Ended because the job was over."""
     restarted: int
@@ -68,6 +74,8 @@ class Engine:
     pods: dict[str, RunningPod] = field(default_factory=dict)
     ended: list[Ended] = field(default_factory=list)
     replaced: int = 0
+    absent: set[str] = field(default_factory=set)
+    """Pods for which there is no node: they are pending."""
     failures: int = 0
     steps: int = 0
     anew: bool = False
@@ -183,15 +191,19 @@ class Engine:
 
     def _start(self, plan: PodPlan, spot: PodSpot, attempt: int) -> None:
         pod = RunningPod.start(plan, spot, self.place, attempt)
-        pod.held = plan.member.pod_set.role == SUBMITTER and attempt == 0
+        pod.held = plan.name in self.absent or (plan.member.pod_set.role == SUBMITTER and attempt == 0)
+        if plan.name in self.absent:
+            self.place.network.set_running(spot, False)
         self.pods[plan.name] = pod
 
     def _let_go(self) -> None:
-        """Make the submitter once the cluster is ready."""
-        held = [pod for pod in self.pods.values() if pod.held]
-        if held and all(pod.was_ready for pod in self.pods.values() if not pod.held):
-            for pod in held:
+        """Start pods whose node is back, and the submitter once the cluster is ready."""
+        held = [pod for pod in self.pods.values() if pod.held and pod.name not in self.absent]
+        ready = all(pod.was_ready for pod in self.pods.values() if not pod.held)
+        for pod in held:
+            if ready or pod.plan.member.pod_set.role != SUBMITTER:
                 pod.held = False
+                self.place.network.set_running(pod.spot, True)
 
     def _wind_down(self) -> None:
         """End the pods that are left when the job is over, as its controller cleans up."""
@@ -219,6 +231,8 @@ def _ended(pod: RunningPod) -> Ended:
         codes=pod.exit_codes,
         disrupted=pod.disrupted,
         killed_in_grace=any(each.killed_in_grace for each in every),
+        condemned=tuple((each.plan.name, wrong) for each in every for wrong in each.condemned),
+        saving=pod.saving,
         wound_down=pod.stopping_since is not None and not pod.disrupted,
         restarted=sum(max(0, len(each.codes) - 1) for each in every),
     )

@@ -10,6 +10,7 @@ from trainyard.manifests import read_manifests
 from trainyard.objects import Object
 from trainyard.origin import Origin
 from trainyard.rehearse.scale import Scale, rendered_smaller, smaller_spec
+from trainyard.rehearse.smaller import USUAL, NotScaled, smaller
 from trainyard.render import render
 from trainyard.rendered import Prepared
 from trainyard.rules.world import ranks
@@ -33,6 +34,8 @@ class Loaded:
     """Ranks that train, at the size of the rehearsal; None where manifests do not tell."""
     origin: Origin
     sources: Sources
+    size: str = ""
+    """Why plain manifests run at the size that is written, though it is not that of a rehearsal."""
 
 
 def load(root: Path, path: str, cwd: Path, scale: Scale, work: Path) -> Loaded:
@@ -48,9 +51,19 @@ def load(root: Path, path: str, cwd: Path, scale: Scale, work: Path) -> Loaded:
     target, sources = found.targets[0], Sources(root)
     if target.kind is TargetKind.MANIFESTS:
         unit, origin = read_manifests(target.name, target.files, sources)
-        job = _only_job(unit)
-        return Loaded(target.name, job, job, unit, ranks(job), origin, sources)
+        return _plain(target.name, unit, origin, sources, scale)
     return _folder(root, target, sources, scale, work)
+
+
+def _plain(name: str, unit: Unit, origin: Origin, sources: Sources, scale: Scale) -> Loaded:
+    full = _only_job(unit)
+    try:
+        job, why = smaller(unit, full, scale), ""
+    except NotScaled as reason:
+        if scale.nodes is not None or scale.gpus_per_node is not None:
+            raise InputError(f"cannot be rehearsed at another size than its own: {reason}", name) from None
+        job, why = full, str(reason)
+    return Loaded(name, job, full, unit, ranks(job), origin, sources, why)
 
 
 def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Path) -> Loaded:
@@ -67,8 +80,8 @@ def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Pa
     unit, origin = Platforms(root, sources).under(bare, own)
     training_job = bare.fact("TrainingJob")
     if training_job is None:
-        job = _only_job(unit)
-        return Loaded(target.name, job, job, unit, ranks(job), origin, sources)
+        return _plain(target.name, unit, origin, sources, scale)
+    scale = Scale(scale.nodes or USUAL.nodes, scale.gpus_per_node or USUAL.gpus_per_node)
     if any(item.kind == "TFJob" for item in bare.objects) and scale.gpus_per_node is not None:
         scale = replace(scale, gpus_per_node=1)  # under TensorFlow a worker without GPUs is one replica
     smaller = rendered_smaller(root, target.name, rendering.reads, training_job, scale, work)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,15 @@ class Observed:
                 note = json.loads(path.read_text())
                 found[note["rank"]] = Joined(note["rank"], note["world"], note["joined"] - note["began"])
         return tuple(found[rank] for rank in sorted(found))
+
+    def worlds(self) -> tuple[int, ...]:
+        """World sizes in the order in which ranks met, one after the other where it changed."""
+        met: list[tuple[float, int]] = []
+        for path in self.folder.glob("joined-*.json"):
+            with suppress(ValueError, KeyError, OSError):
+                note = json.loads(path.read_text())
+                met.append((note["joined"], note["world"]))
+        return tuple(world for world, _ in groupby(world for _, world in sorted(met)))
 
     def joined_after(self) -> float | None:
         """Seconds from the start until the last rank had joined; None where none has."""

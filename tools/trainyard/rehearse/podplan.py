@@ -9,7 +9,9 @@ from typing import Any
 
 from trainyard.objects import Object
 from trainyard.quantity import quantity
+from trainyard.rehearse.disk.slow import Place, Source
 from trainyard.rehearse.members import Member
+from trainyard.rehearse.probes import FIELDS, Kind, Probe, probe
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.plain import count, entries, mapping, sequence, strings, text
@@ -38,18 +40,6 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """How a container is asked whether it is ready, or has started."""
-
-    command: tuple[str, ...] = ()
-    port: int = 0
-    """A TCP port that must take connections; 0 where a command is run."""
-    period: float = 10.0
-    delay: float = 0.0
-    failures: int = 3
-
-
-@dataclass(frozen=True, slots=True)
 class ContainerPlan:
     """One container, ready to be started."""
 
@@ -63,8 +53,7 @@ class ContainerPlan:
     group: int
     sidecar: bool = False
     """An init container that goes on beside the others (restartPolicy: Always)."""
-    ready: Probe | None = None
-    started: Probe | None = None
+    probes: Mapping[Kind, Probe] = field(default_factory=dict)
     trains: bool = False
     """Whether it starts this repository's trainer."""
 
@@ -85,6 +74,14 @@ class PodPlan:
     def name(self) -> str:
         """Its name in reports, unique in the job."""
         return self.member.name
+
+    def writes_of(self, container: ContainerPlan) -> Source:
+        """Where a container's writes go: its mounts, and the claims among them."""
+        claims = {
+            name: text(mapping(volume.get("persistentVolumeClaim")).get("claimName"))
+            for name, volume in self.volumes.items()
+        }
+        return Source(self.name, tuple(Place(each.path, claims.get(each.volume, "")) for each in container.mounts))
 
     @property
     def ports(self) -> dict[str, int]:
@@ -194,10 +191,14 @@ class _Kubelet:
             user=user,
             group=count(security.get("runAsGroup")) or 0,
             sidecar=init and data.get("restartPolicy") == "Always",
-            ready=_probe(data, "readinessProbe") or self._of_ray(source),
-            started=_probe(data, "startupProbe"),
+            probes=self._probes(source),
             trains=any(word in TRAINERS for word in words),
         )
+
+    def _probes(self, source: Container) -> dict[Kind, Probe]:
+        found = {kind: asked for kind in FIELDS if (asked := probe(source.data, kind)) is not None}
+        made = self._of_ray(source)
+        return found if made is None else {"readiness": made, **found}
 
     def _of_ray(self, source: Container) -> Probe | None:
         """The probe that KubeRay gives the first container of its pods: the dashboard's port, or that of its agent."""
@@ -288,27 +289,3 @@ def _mounts(data: Mapping[Any, Any], variables: Mapping[str, str]) -> Iterator[M
         sub_path = text(each.get("subPath")) or _expanded(text(each.get("subPathExpr")), variables)
         path = text(each.get("mountPath")).rstrip("/") or "/"
         yield Mount(text(each.get("name")), path, each.get("readOnly") is True, sub_path)
-
-
-def _probe(data: Mapping[Any, Any], field_name: str) -> Probe | None:
-    given = data.get(field_name)
-    if not isinstance(given, dict):
-        return None
-    period = float(count(given.get("periodSeconds")) or 10)
-    failures = count(given.get("failureThreshold")) or 3
-    delay = float(count(given.get("initialDelaySeconds")) or 0)
-    command = tuple(str(word) for word in sequence(mapping(given.get("exec")).get("command")))
-    if command:
-        return Probe(command=command, period=period, delay=delay, failures=failures)
-    for action in ("tcpSocket", "httpGet", "grpc"):
-        if isinstance(given.get(action), dict):
-            port = _port(data, given[action].get("port"))
-            return None if port is None else Probe(port=port, period=period, delay=delay, failures=failures)
-    return None
-
-
-def _port(data: Mapping[Any, Any], named: Any) -> int | None:
-    for _, port in entries(data.get("ports")):
-        if port.get("name") == named:
-            return count(port.get("containerPort"))
-    return count(named)

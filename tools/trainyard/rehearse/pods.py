@@ -6,11 +6,14 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from trainyard.rehearse.disk.slow import Held, SlowDisks
 from trainyard.rehearse.network import Network, PodSpot
-from trainyard.rehearse.podplan import ContainerPlan, PodPlan, Probe
+from trainyard.rehearse.podplan import ContainerPlan, PodPlan
+from trainyard.rehearse.probes import Condemned, Probe, Watch
 from trainyard.rehearse.process import Process, start
 from trainyard.rehearse.sandbox import Programs, Sandbox
 from trainyard.rehearse.volumes import Volumes
@@ -21,8 +24,6 @@ RESTART_DELAY = 0.5
 LONGEST_DELAY = 5.0
 MANY_RESTARTS = 3
 """From which time on a container that starts again is no sign of life."""
-PROBE_SECONDS = 2.0
-"""Between two questions to a container, at most: the rehearsal is in a hurry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Place:
     state: Path
     log: Callable[[str, str, str], None]
     """Told each line: pod, container, text."""
+    disks: SlowDisks | None = None
+    """The claims that chaos may make slow."""
 
 
 @dataclass(slots=True)
@@ -46,17 +49,22 @@ class RunningContainer:
     process: Process | None = None
     codes: list[int] = field(default_factory=list)
     """Exit codes of the runs that are over."""
-    began: float = 0.0
     again_at: float = 0.0
-    ready: bool = False
-    started: bool = False
-    probe: "subprocess.Popen[bytes] | None" = None
-    probe_at: float = 0.0
+    watch: Watch = field(default_factory=lambda: Watch({}))
+    condemned: list[Condemned] = field(default_factory=list)
+    """Its runs that a probe ended."""
+    kill_at: float | None = None
+    """When its grace is over, where a probe has ended it."""
     killed_in_grace: bool = False
 
     @property
     def running(self) -> bool:
         return self.process is not None
+
+    @property
+    def ready(self) -> bool:
+        """Whether its probes say so."""
+        return self.running and self.watch.started and self.watch.ready
 
 
 @dataclass(slots=True)
@@ -75,7 +83,11 @@ class RunningPod:
     """Not made yet: KubeRay makes the submitter when the cluster is ready."""
     disrupted: bool = False
     """Evicted, pre-empted, or its node is lost: the condition DisruptionTarget."""
+    lost: bool = False
+    """Its node is gone, and nothing of it had any grace."""
     stopping_since: float | None = None
+    saving: Held | None = None
+    """What it was writing when its grace was over."""
     was_ready: bool = False
     left: bool = False
     began: float = field(default_factory=time.monotonic)
@@ -126,8 +138,7 @@ class RunningPod:
             changed = self._initialise() or changed
         if self.phase == "running":
             changed = self._run() or changed
-        self._probe()
-        return changed
+        return self._probe() or changed
 
     def stop(self) -> None:
         """Ask it to end: SIGTERM to each container, SIGKILL when its grace is over."""
@@ -140,9 +151,15 @@ class RunningPod:
             process.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once, as when its node is lost."""
+        """Kill what runs in it; its containers start again where they may."""
         for _, process in self.processes():
             process.kill()
+
+    def lose(self) -> None:
+        """End it for good and at once, as when its node is lost."""
+        self.lost = self.disrupted = True
+        self.stopping_since = time.monotonic()
+        self.kill()
 
     def close(self) -> None:
         """Kill what still runs and let go of it."""
@@ -150,9 +167,7 @@ class RunningPod:
             process.close()
             each.process = None
         for each in (*self.init, *self.main):
-            if each.probe is not None:
-                each.probe.kill()
-                each.probe.wait()
+            each.watch.close()
 
     def _launch(self, each: RunningContainer) -> None:
         reading, writing = os.pipe()
@@ -167,10 +182,12 @@ class RunningPod:
             hosts=place.network.hosts(self.spot),
             status=writing,
         )
-        each.process = start([*place.network.argv(self.spot), *inside], (reading, writing))
-        each.began = time.monotonic()
-        each.ready = each.plan.ready is None
-        each.started = each.plan.started is None
+        words, inherited = ([], None) if place.disks is None else place.disks.hand_over(self.plan.writes_of(each.plan))
+        command = [*place.network.argv(self.spot), *words, *inside]
+        each.process = start(command, (reading, writing), () if inherited is None else (inherited.fileno(),))
+        if inherited is not None:
+            inherited.close()
+        each.watch, each.kill_at = Watch(each.plan.probes), None
 
     def _reap(self) -> bool:
         changed = False
@@ -184,7 +201,7 @@ class RunningPod:
             each.killed_in_grace = each.killed_in_grace or process.killed
             delay = min(LONGEST_DELAY, RESTART_DELAY * 2 ** (len(each.codes) - 1))
             each.again_at = time.monotonic() + delay
-            each.ready = False
+            each.watch.close()
             process.close()
             each.process = None
             changed = True
@@ -197,7 +214,7 @@ class RunningPod:
                 if each.process is None and time.monotonic() >= each.again_at:
                     self._launch(each)
                     return True
-                if each.process is None or not each.started:
+                if each.process is None or not each.watch.started:
                     return False
                 continue
             if each.codes and each.codes[-1] == 0 and each.process is None:
@@ -246,8 +263,10 @@ class RunningPod:
             good = all(each.codes and each.codes[-1] == 0 for each in self.main)
             return self._finish("succeeded" if good else "failed")
         if time.monotonic() - self.stopping_since >= self.plan.grace:
+            if self.place.disks is not None and self.saving is None:
+                self.saving = self.place.disks.held(self.name)
             for _, process in running:
-                process.killed = True
+                process.killed = not self.lost
                 process.kill()
         return False
 
@@ -264,38 +283,28 @@ class RunningPod:
             self.left = True
             self.place.network.set_running(self.spot, False)
 
-    def _probe(self) -> None:
-        """Ask containers that want to be asked, and tell the network whether the pod is ready."""
+    def _probe(self) -> bool:
+        """Ask containers that want to be asked, end those that answer wrong, and tell the network who is ready."""
+        changed, now = False, time.monotonic()
         for each, process in self.processes():
-            wanted = each.plan.started if not each.started else each.plan.ready
-            if (
-                wanted is None
-                or process.pid is None
-                or time.monotonic() - each.began < min(wanted.delay, PROBE_SECONDS)
-            ):
-                continue
-            if each.probe is not None:
-                code = each.probe.poll()
-                if code is None:
-                    continue
-                each.probe = None
-                each.probe_at = time.monotonic() + min(wanted.period, PROBE_SECONDS)
-                if not each.started:
-                    each.started = code == 0
-                else:
-                    each.ready = code == 0
-            elif time.monotonic() >= each.probe_at:
-                each.probe = self._ask(wanted, process)
-        ready = self.phase == "running" and all(each.running and each.ready for each in self.main)
+            if each.kill_at is not None:
+                if now >= each.kill_at:
+                    process.kill()
+            elif process.pid is not None and (wrong := each.watch.advance(partial(self._ask, process.pid))):
+                self.place.log("", "", f"{self.name}: the {wrong.kind} probe of {each.plan.name} ends it")
+                each.condemned.append(wrong)
+                each.watch.close()
+                each.kill_at = now + (self.plan.grace if wrong.probe.grace is None else wrong.probe.grace)
+                process.signal(signal.SIGTERM)
+                changed = True
+        ready = self.phase == "running" and all(each.ready for each in self.main)
         if ready != self.was_ready:
             self.was_ready = ready
             self.place.network.set_ready(self.spot, ready)
+        return changed
 
-    def _ask(self, probe: Probe, process: Process) -> "subprocess.Popen[bytes]":
-        if probe.port:
-            address = self.place.network.address(self.spot)
-            words = [*self.place.network.argv(self.spot), "bash", "-c", f": < /dev/tcp/{address}/{probe.port}"]
-        else:
-            words = ["nsenter", f"--target={process.pid}", "--all", "--", *probe.command]
+    def _ask(self, pid: int, probe: Probe) -> "subprocess.Popen[bytes]":
+        network = self.place.network
+        words = probe.words(pid, network.address(self.spot), network.argv(self.spot))
         silent = subprocess.DEVNULL
         return subprocess.Popen(words, stdin=silent, stdout=silent, stderr=silent, start_new_session=True)

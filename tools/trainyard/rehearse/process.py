@@ -94,7 +94,7 @@ class Process:
                 self.pid = json.loads(line).get("child-pid", self.pid)
 
 
-def start(command: Sequence[str], status: tuple[int, int]) -> Process:
+def start(command: Sequence[str], status: tuple[int, int], inherits: Sequence[int] = ()) -> Process:
     """Start a command that tells its state on the second descriptor of `status`, a pipe."""
     reading, writing = status
     popen = subprocess.Popen(
@@ -102,7 +102,7 @@ def start(command: Sequence[str], status: tuple[int, int]) -> Process:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        pass_fds=(writing,),
+        pass_fds=(writing, *inherits),
         start_new_session=True,
     )
     os.close(writing)

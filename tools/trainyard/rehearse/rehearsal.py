@@ -2,12 +2,14 @@
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trainyard.errors import UsageError
+from trainyard.errors import InputError, UsageError
 from trainyard.rehearse.chaos import DISK_BYTES, Chaos, Event
 from trainyard.rehearse.controllers import controller
+from trainyard.rehearse.disk.slow import Save, SlowDisks
 from trainyard.rehearse.engine import Engine, Outcome
 from trainyard.rehearse.hang import Stack, stacks
 from trainyard.rehearse.load import Loaded
@@ -52,9 +54,13 @@ class Run:
     ranks: int
     """Ranks that joined."""
     joined_after: float | None
+    worlds: tuple[int, ...] = ()
+    """World sizes in their order."""
     stacks: tuple[Stack, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     chaos: Chaos = field(default_factory=lambda: Chaos([]))
+    saves: tuple[Save, ...] = ()
+    """Saves onto slow disks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +91,37 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
     workload = loaded.workload
     substitutes.learn(workload)
     everyone = members(workload)
+    if len(everyone.pods) > MOST_PODS:
+        raise InputError(f"has {len(everyone.pods)} pods, and a rehearsal takes {MOST_PODS}", loaded.name)
     plan = network_plan(workload, everyone)
     spots = {each.name: each for each in plan.pods}
     namespace = workload.object.namespace
     made_up: list[MadeUp] = []
     (state / "notes").mkdir(mode=0o777)
-    with open_network(plan, strict=wishes.strict) as network:
+    with ExitStack() as stack:
+        network = stack.enter_context(open_network(plan, strict=wishes.strict))
         substitutes.loopback = not network.strict
         plans = [
             pod_plan(workload, each, _known(network, spots[each.name]), substitutes, made_up) for each in everyone.pods
         ]
         wishes.ready(plans)
         volumes = Volumes(state, workload.objects, namespace, substitutes, may_mount=wishes.may_mount, made_up=made_up)
-        place = Place(network, box, volumes, Programs(wishes.programs), state, log)
         folders = {each.name: volumes.of_pod(each) for each in plans}
         settings = _settings(workload)
         kept = checkpoints(plans, folders, settings)
         disk = _disk(wishes, kept, volumes)
+        events = tuple(_on_a_claim(each, plans, kept, volumes) for each in wishes.chaos)
+        slow = [each.claim for each in events if each.kind == "slow-disk"]
+        disks = stack.enter_context(closing(SlowDisks(slow))) if slow else None
+        place = Place(network, box, volumes, Programs(wishes.programs), state, log, disks)
         if substitutes.dataset and not put_dataset(_kind(settings), substitutes.dataset, plans, folders):
             substitutes.told["dataset"] = f"none: {substitutes.dataset} is in no volume of the pods"
         elif substitutes.dataset:
             substitutes.told["dataset"] = f"the trainer's made-up {_kind(settings)} at {substitutes.dataset}"
         paired = [(each, spots[each.name]) for each in plans]
-        first = _run(workload, paired, place, wishes, log, Chaos(list(wishes.chaos), kept, disk))
+        first = _run(
+            workload, paired, place, wishes, log, Chaos(list(events), kept, disk, disks, elastic=elastic(workload))
+        )
         saved = tuple(kept.steps()) if kept is not None else ()
         second, goes_on_from = None, None
         if first.outcome.ending == "succeeded" and wishes.again and kept is not None and not wishes.chaos:
@@ -135,10 +149,28 @@ def _disk(wishes: Wishes, kept: Checkpoints | None, volumes: Volumes) -> Path | 
     """The claim that checkpoints go to, on a small disk of its own where that is to be filled."""
     if not any(each.kind == "fill-disk" for each in wishes.chaos):
         return None
-    claims = volumes.folder / "claims"
-    if kept is None or not kept.folder.is_relative_to(claims):
+    claim = _claim_of(kept, volumes)
+    if claim is None:
         raise UsageError("--chaos fill-disk: the job's checkpoints go to no claim")
-    return volumes.limit_claim(kept.folder.relative_to(claims).parts[0], DISK_BYTES)
+    return volumes.limit_claim(claim, DISK_BYTES)
+
+
+def _on_a_claim(event: Event, plans: Sequence[PodPlan], kept: Checkpoints | None, volumes: Volumes) -> Event:
+    """An event on a slow disk with the claim that it is: the one that is named, else that of the checkpoints."""
+    if event.kind != "slow-disk":
+        return event
+    sources = [plan.writes_of(each) for plan in plans for each in plan.containers]
+    mounted = sorted({place.claim for source in sources for place in source.places if place.claim})
+    claim = event.claim or _claim_of(kept, volumes) or (mounted[0] if len(mounted) == 1 else "")
+    if claim not in mounted:
+        asked = f"no pod mounts a claim {claim}" if claim else "the job's checkpoints go to no claim that can be told"
+        raise UsageError(f"--chaos {event.text}: {asked}; claims: {', '.join(mounted) or 'none'}")
+    return replace(event, claim=claim)
+
+
+def _claim_of(kept: Checkpoints | None, volumes: Volumes) -> str | None:
+    claims = volumes.folder / "claims"
+    return kept.folder.relative_to(claims).parts[0] if kept is not None and kept.folder.is_relative_to(claims) else None
 
 
 def _run(
@@ -161,13 +193,13 @@ def _run(
         waiting[:] = place.network.waiting()
         standing.extend(stacks(engine))
 
-    watched = Place(place.network, place.sandbox, place.volumes, place.programs, place.state, seen)
+    watched = replace(place, log=seen)
     engine = Engine(
         plans=plans,
         place=watched,
         controller=controller(workload),
         observed=observed,
-        patience=wishes.patience,
+        patience=max(wishes.patience, chaos.silence),
         timeout=wishes.timeout,
         before_tick=chaos,
         on_hang=ask,
@@ -175,7 +207,15 @@ def _run(
     )
     outcome = engine.run()
     return Run(
-        outcome, observed, len(observed.ranks()), observed.joined_after(), tuple(standing), tuple(waiting), chaos
+        outcome,
+        observed,
+        len(observed.ranks()),
+        observed.joined_after(),
+        observed.worlds(),
+        tuple(standing),
+        tuple(waiting),
+        chaos,
+        chaos.disks.saves() if chaos.disks is not None else (),
     )
 
 
@@ -193,6 +233,17 @@ def _settings(workload: Workload) -> dict[str, str]:
             known = {name: each.value for name, each in container.env.items() if each.value is not None}
             found = {name: value for name, value in known.items() if name.startswith("TRAINER_")} | found
     return found
+
+
+def elastic(workload: Workload) -> bool:
+    """Whether torchrun goes on with fewer nodes than the job has."""
+    for pod_set in workload.pod_sets:
+        main = pod_set.main()
+        nodes = main.launch.option("nnodes") if main is not None and main.launch is not None else None
+        least, _, most = str(nodes.value).partition(":") if nodes is not None else ("", "", "")
+        if least.isdigit() and most.isdigit() and int(least) < int(most):
+            return True
+    return False
 
 
 def _kind(settings: Mapping[str, str]) -> str:

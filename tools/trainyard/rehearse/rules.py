@@ -205,3 +205,24 @@ BROKEN = declare(
     Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy
     """,
 )
+
+PROBED = declare(
+    "RHS011",
+    "ended-by-its-probe",
+    Severity.ERROR,
+    """A liveness or startup probe failed often enough for the kubelet to end a container of the rehearsed job.
+
+    A rank that waits for its peers, loads data or saves answers no probe, and to end it ends the whole run. A hang is
+    what a collective's timeout finds.
+
+    Bad:
+        # nothing listens on 8080
+        livenessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 10, failureThreshold: 3}
+
+    Good:
+        # none: training has nothing to answer with
+        containers: [{name: trainer, command: [torchrun, -m, trainer]}]
+
+    Source: https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
+    """,
+)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from trainyard.rehearse.disk.slow import size
 from trainyard.rehearse.rehearsal import Run, Seen
 from trainyard.report.escape import inert, visible
 
@@ -14,6 +15,7 @@ def document(seen: Seen) -> dict[str, Any]:
         "pods": [plan.name for plan in seen.plans],
         "ranks": seen.loaded.ranks,
         "full_pods": seen.loaded.full.pods,
+        "size_as_written": seen.loaded.size or None,
         "network": "strict" if seen.strict else "loopback",
         "substitutes": dict(seen.substitutes.told),
         "made_up": [f"{each.kind} {each.name}, key {each.key}" for each in seen.made_up],
@@ -31,6 +33,8 @@ def text(seen: Seen) -> str:
     full = seen.loaded.full.pods
     smaller = f" of {full}" if full != len(seen.plans) else ""
     rows = [("pods", f"{len(seen.plans)}{smaller}, {seen.loaded.workload.object.kind}")]
+    if seen.loaded.size and full == len(seen.plans):
+        rows.append(("size", f"as written: {seen.loaded.size}"))
     for what, instead in seen.substitutes.told.items():
         rows.append((what, instead))
     for each in seen.made_up:
@@ -57,11 +61,14 @@ def _told(seen: Seen, run: Run) -> list[tuple[str, str]]:
     if run.ranks:
         waited = "" if run.joined_after is None else f" after {run.joined_after:.1f} s"
         rows.append(("rendezvous", f"{run.ranks}{f' of {expected}' if expected else ''} ranks{waited}"))
+    if len(run.worlds) > 1:
+        rows.append(("world sizes", ", then ".join(map(str, run.worlds))))
     losses = run.observed.losses
     if losses:
         low, high = min(losses), max(losses)
         rows.append(("trained", f"steps {low} to {high}, loss {losses[low]:.4f} to {losses[high]:.4f}"))
     rows += [("chaos", each.text) for each in run.chaos.done]
+    rows += [("slow disk", _saves(claim, run)) for claim in dict.fromkeys(each.claim for each in run.saves)]
     if run.outcome.replaced:
         back = ", ".join(str(step) for step in dict.fromkeys(run.observed.resumed_from))
         resumed = f", resumed from step {back}" if back else ""
@@ -80,8 +87,13 @@ def _run(run: Run) -> dict[str, Any]:
         "losses": {str(step): loss for step, loss in run.observed.losses.items()},
         "resumed_from": run.observed.resumed_from,
         "world_size": run.observed.result.get("world_size"),
+        "world_sizes": list(run.worlds),
         "pods_replaced": run.outcome.replaced,
         "chaos": [each.text for each in run.chaos.done],
+        "slow_saves": [
+            {"claim": each.claim, "folder": each.folder, "bytes": each.size, "seconds": round(each.seconds, 2)}
+            for each in run.saves
+        ],
         "exit_codes": [{"pod": each.pod, "codes": each.codes} for each in run.outcome.pods],
         "stacks": [{"pod": each.pod, "rank": each.rank, "at": each.at, "stack": each.whole} for each in run.stacks],
         "waiting": [
@@ -90,6 +102,13 @@ def _run(run: Run) -> dict[str, Any]:
             for each in run.waiting
         ],
     }  # fmt: skip
+
+
+def _saves(claim: str, run: Run) -> str:
+    mine = [each for each in run.saves if each.claim == claim]
+    largest = max(mine, key=lambda each: each.size)
+    took = f"{size(largest.size)} in {largest.seconds:.1f} s"
+    return f"{_plural(len(mine), 'save')} onto claim {claim}, the largest {took}"
 
 
 def _ending(run: Run) -> str:

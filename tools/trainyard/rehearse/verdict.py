@@ -6,7 +6,9 @@ from trainyard.finding import Finding, Severity
 from trainyard.objects import Spot
 from trainyard.pipeline import finding_of, found_by_rules
 from trainyard.rehearse import rules
+from trainyard.rehearse.disk.slow import Held, size
 from trainyard.rehearse.network import Waiting
+from trainyard.rehearse.probes import FIELDS, Condemned
 from trainyard.rehearse.rehearsal import Run, Seen
 from trainyard.rehearse.volumes import SHARED_MEMORY
 from trainyard.rules import all_rules
@@ -51,10 +53,20 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
         spot = _pod_spot(seen, each.pod, "terminationGracePeriodSeconds")
         seconds = next(plan.grace for plan in seen.plans if plan.name == each.pod)
         message = f"{each.pod} was told to end, was still at work {seconds:g} s later, and was killed"
-        yield rules.KILLED, Problem(message, spot, help="give it the time that a save takes, and let SIGTERM reach it")
+        if each.saving is None:
+            helped = "give it the time that a save takes, and let SIGTERM reach it"
+        else:
+            message = f"{message}: {_too_slow(each.saving)}"
+            helped = "give it the time that a save takes on its disk, or a faster disk"
+        yield rules.KILLED, Problem(message, spot, help=helped)
+    ended = [(each.pod, *wrong) for each in outcome.pods for wrong in each.condemned]
+    for pod, container, wrong in ended[:1]:
+        yield rules.PROBED, _probed(seen, pod, container, wrong)
     if outcome.ending == "succeeded":
-        if not grace:
+        if not grace and not ended:
             yield from _of_success(seen, run)
+        return
+    if ended:
         return
     if (full := _shared_memory(seen, run)) is not None:
         yield full
@@ -65,12 +77,28 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
             yield from connections
             return
     if run.chaos.done:
-        yield rules.BROKEN, Problem(_broken(run), _main_spot(seen), help=_standing(run))
+        yield rules.BROKEN, Problem(_broken(run), _main_spot(seen), help=_said(run))
     elif outcome.ending in ("hangs", "timeout"):
         message, spot = _hang(seen, run)
         yield rules.HANGS, Problem(message, spot, help=_standing(run))
     else:
         yield rules.FAILS, _failure(seen, run)
+
+
+def _probed(seen: Seen, pod: str, name: str, wrong: Condemned) -> Problem:
+    """What a probe that ended a container asked, and when."""
+    container = _container(seen, pod, name)
+    spot = seen.loaded.workload.object.at() if container is None else container.spot.below(FIELDS[wrong.kind])
+    times = f"{wrong.probe.failures} times in a row" if wrong.probe.failures > 1 else "once"
+    message = f"the {wrong.kind} probe of {name} in {pod} ({wrong.probe.text}) failed {times}"
+    helped = "a probe that can fail while a job starts, waits or saves ends training that is well; leave it out"
+    return Problem(f"{message}, and ended it {wrong.after:.0f} s after its start", spot, help=helped)
+
+
+def _too_slow(held: Held) -> str:
+    """Why its grace was shorter than its save."""
+    told = f"in {held.seconds:.1f} s its save had brought {size(held.written)} onto claim {held.claim}"
+    return f"{told}, which takes {size(held.rate)} a second, and was not over"
 
 
 def _of_success(seen: Seen, run: Run) -> Iterator[Told]:
@@ -184,6 +212,13 @@ def _hang(seen: Seen, run: Run) -> tuple[str, Spot]:
 
 def _broken(run: Run) -> str:
     return f"after {_events(run)} the job {run.outcome.ending}: {run.outcome.reason}"
+
+
+def _said(run: Run) -> str:
+    """Where ranks stand, and the first error of any pod."""
+    said = run.observed.errors[0] if run.observed.errors else None
+    words = f"{said[0]} said: {said[1][:_LONGEST_QUOTE]}" if said is not None else ""
+    return "; ".join(filter(None, [words, _standing(run)]))
 
 
 def _events(run: Run) -> str:

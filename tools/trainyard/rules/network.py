@@ -25,7 +25,8 @@ def peer_port_closed(workload: Workload) -> Iterator[Problem]:
 
     The rendezvous port is only where ranks first meet. NCCL and Gloo then connect every rank to others on ports that
     the kernel picks, so a list of ports closes them: the first collective hangs. Both ends count: a pod that is under a
-    policy for egress needs its peers there too.
+    policy for egress needs its peers there too. A pod on the host's network has its node's address: no podSelector
+    finds it, though no policy holds for it either.
 
     Bad:
 
@@ -80,11 +81,13 @@ def peer_port_closed(workload: Workload) -> Iterator[Problem]:
         message = f"pods of the job reach each other only on port {narrow}, but NCCL and Gloo use any port"
     else:
         message = "no NetworkPolicy lets the pods of the job reach each other"
+    on_node = any(pod_set.host_network for pod_set in workload.pod_sets)
     yield Problem(
         message,
         answer.spots[0].saying("closes the ports that ranks use" if narrow else _DENIES),
         tuple(spot.saying("closes them too" if narrow else _DENIES) for spot in answer.spots[1:]),
-        "allow all ports between the pods of the job, for ingress and for egress",
+        "allow all ports between the pods of the job, for ingress and for egress"
+        + "; no podSelector finds pods on the host's network: name their nodes by ipBlock" * on_node,
     )
 
 

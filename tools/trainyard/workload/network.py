@@ -1,7 +1,8 @@
 """What NetworkPolicies let through, read from the rendered ones as a network plugin enforces them.
 
 Every answer has three values: a rule that names addresses, or labels that no manifest shows, makes it None, and rules
-stay silent. Pods on the host's network are not subject to policies.
+stay silent. Kubernetes leaves open what policies mean for pods on the host's network, and says what most plugins do,
+which holds here: no policy selects them, and no podSelector finds them, since what they send comes from their node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,6 +53,8 @@ class End:
     namespace_labels: Labels
     ports: Mapping[tuple[str, str], frozenset[int]]
     """Protocol and name of a container port to its numbers."""
+    on_node: bool = False
+    """Whether it has its node's address, as pods on the host's network do."""
 
 
 def policies_for(workload: Workload, pod_set: PodSet) -> tuple[Policy, ...]:
@@ -144,6 +147,7 @@ def _end(workload: Workload, pod_set: PodSet) -> End:
         labels=pod_labels(pod_set),
         namespace_labels=Labels(known, complete=rendered is not None and bool(name)),
         ports={key: frozenset(numbers) for key, numbers in ports.items()},
+        on_node=pod_set.host_network,
     )
 
 
@@ -193,6 +197,8 @@ def _peer_matches(rule: Mapping[Any, Any], direction: Direction, peer: End, name
 def _one_peer(item: Mapping[Any, Any], peer: End, namespace: str) -> bool | None:
     if "ipBlock" in item or not item:
         return None
+    if peer.on_node:  # OVN-Kubernetes counts nodes as a namespace of their own
+        return False if item.get("namespaceSelector") is None else None
     pods = True if item.get("podSelector") is None else selects(item["podSelector"], peer.labels)
     if item.get("namespaceSelector") is None:
         return all_of((pods, peer.namespace == namespace))

@@ -10,7 +10,7 @@ from trainyard.patterns import pattern
 from trainyard.quantity import quantity
 from trainyard.workload.made import Part, merge, part_of, upsert
 from trainyard.workload.model import Setting
-from trainyard.workload.plain import count, entries, mapping, strings, text
+from trainyard.workload.plain import count, entries, mapping, sequence, strings, text
 from trainyard.workload.pods import object_name
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -196,7 +196,7 @@ class RuntimeJob:
         for container in each.containers(NODE):
             mounts = {text(mount.plain().get("mountPath")): mount for mount in container.items("volumeMounts")}
             command = container.child("command")
-            script = " ".join(map(str, command.plain())) if command is not None else ""
+            script = " ".join(map(str, sequence(command.plain()))) if command is not None else ""
             for folder in _FOLDERS.findall(script) if "export" in script else ():
                 volume = volumes.get(_name(mounts[folder])) if folder in mounts else None
                 name = None if volume is None else volume.at("configMap", "name")
