@@ -18,7 +18,7 @@ _SLOWEST = 60.0
 """Seconds after which something is broken."""
 
 _AGENT = """
-import json, selectors, socket, struct, sys, threading
+import itertools, json, selectors, socket, struct, sys, threading
 
 def serve(port):
     server = socket.create_server(("", port), backlog=1024)
@@ -38,6 +38,7 @@ print("ready")
 selector = selectors.DefaultSelector()
 selector.register(0, selectors.EVENT_READ)
 waiting, answered = {}, []
+sources = itertools.cycle(range(20000, 60000))  # a port that comes again would pass as part of the flow it was in
 
 def end(here):
     selector.unregister(here)
@@ -47,6 +48,7 @@ def dial(target):
     address, protocol, port = target
     here = socket.socket(socket.AF_INET, socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM)
     here.setblocking(False)
+    here.bind(("", next(sources)))
     if protocol == "TCP":
         here.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     here.connect_ex((address, port))
