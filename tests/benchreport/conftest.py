@@ -13,7 +13,7 @@ from tests.benchreport.made import run
 from tests.said import Said
 
 HOME = Path(__file__).resolve().parents[2]
-PYTHON = (HOME / ".tools/report/bin/python", "-I")
+PYTHON: tuple[str | Path, ...] = (HOME / ".tools/report/bin/python", "-I")
 """What tools/bench-report runs, once it is set up."""
 BASELINE = 12
 """Runs that are locked; those after them are judged."""
