@@ -13,6 +13,8 @@ from tests.benchreport.made import run
 from tests.said import Said
 
 HOME = Path(__file__).resolve().parents[2]
+PYTHON: tuple[str | Path, ...] = (HOME / ".tools/report/bin/python", "-I")
+"""What tools/bench-report runs, once it is set up."""
 BASELINE = 12
 """Runs that are locked; those after them are judged."""
 
@@ -24,9 +26,8 @@ class Bench:
     folder: Path
 
     def __call__(self, *arguments: str) -> Said:
-        done = subprocess.run(
-            [HOME / "tools/bench-report", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120
-        )
+        command = [*PYTHON, "-m", "trainyard.benchreport", *arguments]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120)
         return Said(done.returncode, done.stdout, done.stderr)
 
     def write(self, documents: Sequence[dict[str, Any]]) -> list[str]:
@@ -57,7 +58,6 @@ def python() -> Callable[[str], str]:
     """Runs a program with the Python that has scipy; returns what it prints."""
 
     def started(program: str) -> str:
-        command: list[str | Path] = [HOME / ".tools/report/bin/python", "-I", "-c", program]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+        return subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, check=True, timeout=120).stdout
 
     return started

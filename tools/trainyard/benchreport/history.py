@@ -10,10 +10,6 @@ from trainyard.benchreport.runs import Run
 from trainyard.benchreport.shift import Array, compare, goodness, matrix
 from trainyard.benchreport.verdict import cluster_measures
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import ruptures
-
 FEWEST = 8
 SEGMENT = 3
 """Runs on each side of a change."""
@@ -51,6 +47,10 @@ def change_points(values: Array) -> list[tuple[int, float, float]]:
     Pelt (Killick et al. 2012) proposes; a trimmed t-test of both sides, corrected for every place that a change could
     have been at, confirms.
     """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ruptures  # takes longer than all other imports, and only long histories need it
+
     count = len(values)
     steps = np.abs(np.diff(values[:, 0]))
     noise = max(float(np.median(steps)) / 0.6745 / np.sqrt(2), 1e-9)

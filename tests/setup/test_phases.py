@@ -1,0 +1,60 @@
+"""tools/test --all runs every phase, whatever fails before it, and ends with the code of one that failed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.setup.conftest import Run
+
+PYTHON = """\
+#!/bin/sh
+echo "ran $*"
+case "$*" in *"$FAILS"*) exit 7 ;; esac
+"""
+"""Says what it would run."""
+
+RUFF, TYPES, TRAINER_TYPES = "-m ruff check", "-m mypy --no-error-summary --exclude", "--python-executable"
+TESTS, TRAIN, REHEARSE = "-m pytest -m not torch and not rehearsal", "-m pytest -m torch", "-m pytest -m rehearsal"
+ALL = [RUFF, TYPES, TRAINER_TYPES, TESTS, TRAIN, REHEARSE]
+
+
+@pytest.fixture
+def phases(checkout: Path) -> Path:
+    """A checkout whose set-up is done, with Pythons that run nothing."""
+    (checkout / "tools/bootstrap.py").write_text("")
+    for name in ("test", "trainer"):
+        python = checkout / ".tools" / name / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(PYTHON)
+        python.chmod(0o755)
+    return checkout
+
+
+@pytest.mark.parametrize(
+    ("fails", "code", "run_anyway"),
+    [
+        ("nothing", 0, ALL),
+        (RUFF, 7, [RUFF]),
+        (TYPES, 7, [RUFF, TYPES, TESTS, REHEARSE]),
+        (TRAINER_TYPES, 7, [RUFF, TYPES, TRAINER_TYPES, TESTS, REHEARSE]),
+        (TESTS, 7, ALL),
+        (TRAIN, 7, ALL),
+        (REHEARSE, 7, ALL),
+    ],
+)
+def test_every_phase_counts(fails: str, code: int, run_anyway: list[str], phases: Path, run: Run) -> None:
+    done = run(phases / "tools/test", "--all", "-x", FAILS=fails)
+
+    ran = [line for line in done.stdout.splitlines() if line.startswith("ran ")]
+    assert done.returncode == code, done.stdout + done.stderr
+    assert [phase for phase in ALL if any(phase in line for line in ran)] == run_anyway
+    assert all(line.endswith(" -x") for line in ran if TESTS in line)
+
+
+@pytest.mark.parametrize(("fails", "code"), [("nothing", 0), (TYPES, 7), ("-m pytest", 7)])
+def test_without_all_types_and_tests_count(fails: str, code: int, phases: Path, run: Run) -> None:
+    done = run(phases / "tools/test", FAILS=fails)
+
+    assert done.returncode == code
+    assert TRAIN not in done.stdout
+    assert ("-m pytest" in done.stdout) == (fails != TYPES)
