@@ -21,7 +21,9 @@ exit codes:
 
 import argparse
 import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -42,7 +44,7 @@ KEPT = 16 * 1024
 """Bytes that --keep leaves in the corpus of one target, at most; what was found and what a person wrote comes first."""
 LONGEST = 4096
 """Bytes of an input."""
-FLAGS = (f"-max_len={LONGEST}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1", "-use_value_profile=1")
+FLAGS = (f"-max_len={LONGEST}", "-timeout=10", "-rss_limit_mb=2048")
 _STATUS = re.compile(r"^#(\d+)\s.*cov: (\d+) ft: (\d+)", re.MULTILINE)
 
 
@@ -81,11 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="tools/fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("target", nargs="*", choices=[*TARGETS, []], metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("target", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument("--minutes", type=float, default=60.0, help="for all of them together (default: 60)")
     parser.add_argument("--sum", action="store_true", help="search nothing, and say what all runs came to")
     parser.add_argument("--keep", action="store_true", help="search nothing, and keep what the runs grew")
     options = parser.parse_args(arguments)
+    if unknown := [target for target in options.target if target not in TARGETS]:
+        parser.error(f"no target is called {unknown[0]}: there are {', '.join(TARGETS)}")
     if options.minutes <= 0:
         parser.error("--minutes must be above 0")
     targets = options.target or list(TARGETS)
@@ -131,7 +135,14 @@ def search(target: str, seconds: int) -> Searched:
     own.mkdir(parents=True, exist_ok=True)
     before = set(own.glob("found-*"))
     words = CORPUS.parent / "dictionary"
-    flags = (*FLAGS, f"-max_total_time={seconds}", f"-artifact_prefix={own}/found-", f"-dict={words}")
+    flags = (
+        *FLAGS,
+        "-print_final_stats=1",
+        "-use_value_profile=1",
+        f"-max_total_time={seconds}",
+        f"-artifact_prefix={own}/found-",
+        f"-dict={words}",
+    )
     began = 0.0
     with log.open("wb") as out:
         process = subprocess.Popen([*SEARCH, target, *flags, grown, own], cwd=HOME, stdout=out, stderr=out)
@@ -248,7 +259,12 @@ def keep(target: str) -> int:
         shutil.copy(file, fewest)
     written = {file.name for file in fewest.iterdir()}
     command: list[str | Path] = [*SEARCH, target, *FLAGS, "-merge=1", "-set_cover_merge=1", fewest, grown]
-    subprocess.run(command, cwd=HOME, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    again = WORK / f"{target}.sh"
+    again.write_text(f'#!/bin/sh\nexec {shlex.join(SEARCH)} {target} "$@"\n')
+    again.chmod(0o755)
+    with (WORK / f"{target}.log").open("wb") as log:
+        settings = {**os.environ, "SEARCH_AGAIN": str(again)}
+        subprocess.run(command, cwd=HOME, env=settings, stdout=log, stderr=log, check=True)
     room = KEPT - sum(file.stat().st_size for file in own.iterdir())
     kept = 0
     for file in sorted(set(fewest.iterdir()), key=lambda file: (file.stat().st_size, file.name)):

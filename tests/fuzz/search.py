@@ -3,9 +3,13 @@
 python -m tests.fuzz.search TARGET [LIBFUZZER FLAG...] FOLDER...
 """
 
+import os
 import sys
 
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+AGAIN = "SEARCH_AGAIN"
+"""The variable with the program that libFuzzer starts for its own parts, such as those of a merge."""
 
 
 def main() -> None:
@@ -17,7 +21,7 @@ def main() -> None:
         from trainyard.rules import all_rules
 
         all_rules()
-    atheris.Setup([sys.argv[0], *flags], TARGETS[name])
+    atheris.Setup([os.environ.get(AGAIN, sys.argv[0]), *flags], TARGETS[name])
     atheris.Fuzz()
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.schemas.conftest import HOME
 from trainyard.errors import Fault
 from trainyard.schema_generation import MARK, drift, generate, write
 from trainyard.schema_generation.fold import fold, to_text
-from trainyard.schema_generation.sources import read_sources
+from trainyard.schema_generation.sources import download, read_sources
 from trainyard.schema_generation.structure import QUANTITY, StructureError, core, custom
 
 CONTAINER: dict[str, Any] = {
@@ -246,3 +247,28 @@ def test_a_download_that_go_sum_does_not_vouch_for_is_refused(tmp_path: Path, go
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert (pins / "go.sum").read_text() == go_sum
+
+
+def test_a_version_that_another_module_lifts_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go takes the higher one without a word: schemas would be of another version than go.mod says."""
+    lifted = "require example.com/low v1.1.0"
+    for name, version, needs in (("low", "v1.0.0", ""), ("low", "v1.1.0", ""), ("high", "v1.0.0", lifted)):
+        folder, module = tmp_path / f"proxy/example.com/{name}/@v", f"example.com/{name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = f"module {module}\n\ngo 1.26.0\n\n{needs}\n"
+        (folder / f"{version}.info").write_text(f'{{"Version": "{version}"}}')
+        (folder / f"{version}.mod").write_text(text)
+        with zipfile.ZipFile(folder / f"{version}.zip", "w") as packed:
+            packed.writestr(f"{module}@{version}/go.mod", text)
+    monkeypatch.setenv("GOPROXY", f"file://{tmp_path}/proxy")
+    monkeypatch.setenv("GONOSUMDB", "*")
+    monkeypatch.setenv("GOMODCACHE", str(tmp_path / "modules"))
+    pins = tmp_path / "pins"
+    pins.mkdir()
+    (pins / "go.mod").write_text(
+        "module pins\n\ngo 1.26.0\n\nrequire (\n\texample.com/high v1.0.0\n\texample.com/low v1.0.0\n)\n"
+    )
+    (pins / "go.sum").write_text("")
+
+    with pytest.raises(Fault, match=r"go\.mod pins example\.com/low v1\.0\.0, but another module needs v1\.1\.0"):
+        download("go", pins, ("example.com/low", "example.com/high"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -51,9 +52,10 @@ def read_sources(file: Path) -> Sources:
 def download(go: str, pins: Path, modules: tuple[str, ...]) -> Mapping[str, Path]:
     """Folder of each module at the version that `pins`/go.mod names.
 
-    Go verifies each against `pins`/go.sum. Fault where a module is not pinned, does not download or does not match.
+    Go verifies each against `pins`/go.sum. Fault where a module is not pinned, does not download or does not match,
+    or where another module needs a higher version of it: Go would take that one without a word.
     """
-    pinned = (pins / "go.sum").read_bytes()
+    pinned, text = (pins / "go.sum").read_bytes(), (pins / "go.mod").read_text()
     # Go adds to go.sum what is missing there, so it works on a copy.
     with tempfile.TemporaryDirectory(prefix="trainyard-schemas-") as folder:
         shutil.copy(pins / "go.mod", folder)
@@ -74,6 +76,11 @@ def download(go: str, pins: Path, modules: tuple[str, ...]) -> Mapping[str, Path
         if failures or done.returncode:
             reason = _first_line("\n".join([*failures, done.stderr]))
             raise Fault(f"the schema sources do not download: {reason}")
+        for entry in entries:
+            wanted = re.search(rf"^\s*(?:require )?{re.escape(entry['Path'])} (v\S+)", text, re.MULTILINE)
+            if wanted and wanted[1] != entry["Version"]:
+                said = f"{entry['Path']} {wanted[1]}, but another module needs {entry['Version']}"
+                raise Fault(f"{pins / 'go.mod'} pins {said}")
         if copy.read_bytes() != pinned:
             raise Fault(f"{pins / 'go.sum'} does not pin all of go.mod: run `go mod download` there and review it")
     folders = {entry["Path"]: Path(entry["Dir"]) for entry in entries}
