@@ -65,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--program", action="append", default=[], metavar="NAME=PATH", help="what stands in for a program of the image"
     )
+    parser.add_argument(
+        "--latency", type=_seconds, metavar="MS", help="milliseconds that each packet takes, where the kernel has netem"
+    )
     parser.add_argument("--loopback", action="store_true", help="no network namespaces, even where they can be made")
     parser.add_argument(
         "--patience", type=_SECONDS, default=30.0, metavar="S", help="seconds of silence that are a hang (default: 30)"
@@ -107,6 +110,7 @@ def _rehearse(options: argparse.Namespace) -> int:
     )
     wishes = Wishes(
         patience=options.patience,
+        latency=(options.latency or 0.0) / 1000,
         timeout=options.timeout,
         again=not options.once,
         programs=programs,

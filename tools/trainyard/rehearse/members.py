@@ -17,6 +17,8 @@ from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import count, entries, mapping, text
 from trainyard.workload.ray_pods import DASHBOARD_PORT
 
+VOLCANO = "batch.volcano.sh"
+TASK_INDEX = "volcano.sh/task-index"
 SERVICE_LABEL = "rehearsal.trainyard.dev/"
 """Prefix of the labels by which Services that controllers make select their pods."""
 _SUFFIX = "rehrs"
@@ -99,7 +101,10 @@ def _member(workload: Workload, pod_set: PodSet, index: int, told: Mapping[str, 
     labels, annotations, variables = dict(pod_set.labels), dict(pod_set.annotations), dict(told)
     variables |= {"RAY_CLOUD_INSTANCE_ID": name}
     kind = workload.object.kind
-    if kind in ("Job", "JobSet", "TrainJob"):
+    if workload.object.group == VOLCANO:
+        labels[TASK_INDEX] = annotations[TASK_INDEX] = str(index)
+        variables |= _of_volcano(index)
+    elif kind in ("Job", "JobSet", "TrainJob"):
         pods, of_job = _place(pod_set, index)
         if INDEX_VARIABLE in _told(pod_set):
             labels[INDEX_ANNOTATION] = annotations[INDEX_ANNOTATION] = str(pods)
@@ -111,6 +116,11 @@ def _member(workload: Workload, pod_set: PodSet, index: int, told: Mapping[str, 
         labels[replicas.REPLICA_INDEX] = str(index)
         variables |= _of_replica(workload.object, pod_set, index)
     return Member(name, pod_set, index, hostname or name, labels, annotations, variables)
+
+
+def _of_volcano(index: int) -> dict[str, str]:
+    """What Volcano's plugins `env` and `pytorch` tell one pod. A master's rank is known without its number."""
+    return {"VC_TASK_INDEX": str(index), "VK_TASK_INDEX": str(index), "RANK": str(index + 1)}
 
 
 def _role(pod_set: PodSet) -> str:

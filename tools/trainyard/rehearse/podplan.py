@@ -12,9 +12,11 @@ from trainyard.quantity import quantity
 from trainyard.rehearse.disk.slow import Place, Source
 from trainyard.rehearse.members import Member
 from trainyard.rehearse.probes import FIELDS, Kind, Probe, probe
+from trainyard.rehearse.submitter import submits
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.plain import count, entries, mapping, sequence, strings, text
+from trainyard.workload.ray import SUBMITTER
 from trainyard.workload.ray_pods import DASHBOARD_PORT
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
@@ -176,6 +178,8 @@ class _Kubelet:
         own = self._environment(source)
         command = sequence(data.get("command")) + sequence(data.get("args"))
         words = [_expanded(str(word), own) for word in command] or [word.text for word in source.words]
+        if not words and self.member.pod_set.role == SUBMITTER and source is self.member.pod_set.containers[0]:
+            words = list(submits(self.workload.object))
         localise = self.known.localise
         variables = {name: localise(value) for name, value in substitutes.variables(own, source).items()}
         security = {**mapping(self.member.pod_set.spec.get("securityContext")), **mapping(data.get("securityContext"))}

@@ -34,6 +34,8 @@ class Wishes:
 
     patience: float = 30.0
     timeout: float = 600.0
+    latency: float = 0.0
+    """Seconds that a packet takes from one pod to another."""
     again: bool = True
     programs: Mapping[str, Path] = field(default_factory=dict)
     chaos: tuple[Event, ...] = ()
@@ -93,7 +95,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
     everyone = members(workload)
     if len(everyone.pods) > MOST_PODS:
         raise InputError(f"has {len(everyone.pods)} pods, and a rehearsal takes {MOST_PODS}", loaded.name)
-    plan = network_plan(workload, everyone)
+    plan = replace(network_plan(workload, everyone), latency=wishes.latency)
     spots = {each.name: each for each in plan.pods}
     namespace = workload.object.namespace
     made_up: list[MadeUp] = []

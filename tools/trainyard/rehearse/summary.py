@@ -6,6 +6,8 @@ from trainyard.rehearse.disk.slow import size
 from trainyard.rehearse.rehearsal import Run, Seen
 from trainyard.report.escape import inert, visible
 
+_USUAL_PODS = 2
+
 
 def document(seen: Seen) -> dict[str, Any]:
     """The rehearsal as plain data."""
@@ -33,7 +35,7 @@ def text(seen: Seen) -> str:
     full = seen.loaded.full.pods
     smaller = f" of {full}" if full != len(seen.plans) else ""
     rows = [("pods", f"{len(seen.plans)}{smaller}, {seen.loaded.workload.object.kind}")]
-    if seen.loaded.size and full == len(seen.plans):
+    if seen.loaded.size and full > _USUAL_PODS:
         rows.append(("size", f"as written: {seen.loaded.size}"))
     for what, instead in seen.substitutes.told.items():
         rows.append((what, instead))

@@ -200,11 +200,12 @@ def _hang(seen: Seen, run: Run) -> tuple[str, Spot]:
     last = max(run.observed.losses, default=None)
     where = f"after step {last}" if last is not None else "before the first step"
     message = f"the job stands still {where}, {joined}: {run.outcome.reason}"
-    for pod_set in seen.loaded.workload.pod_sets:
-        main = pod_set.main()
-        nodes = main.launch.option("nnodes") if main is not None and main.launch is not None else None
+    every = seen.loaded.workload.pod_sets
+    mains = [(each, main) for each in every if (main := each.main()) is not None and main.launch is not None]
+    waits = [(each, main.launch.option("nnodes")) for each, main in mains if main.launch is not None]
+    pods = sum(each.count.value or 0 for each, nodes in waits if nodes is not None)
+    for _, nodes in waits:
         least = str(nodes.value).partition(":")[0] if nodes is not None else ""
-        pods = pod_set.count.value or 0
         if nodes is not None and least.isdigit() and int(least) > pods:
             return f"{message}; torchrun waits for nnodes {least}, but {pods} pods run it", nodes.spot
     return message, _main_spot(seen)

@@ -1,0 +1,24 @@
+"""Kinds of jobs that this repository has no base of, from plain manifests."""
+
+import pytest
+
+from tests.rehearse.rehearsing import Rehearsed, said
+
+pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
+KINDS = "tests/rehearse/kinds"
+VOLCANO = (f"{KINDS}/volcano-job.yaml", "--once")
+RAY = (f"{KINDS}/ray-job.yaml", "--once", "--patience", "60")
+
+
+@pytest.mark.parametrize("rehearsed", [VOLCANO], indirect=True, ids=["volcano"])
+def test_the_ranks_of_a_volcano_job_meet(rehearsed: Rehearsed) -> None:
+    (run,) = rehearsed.runs
+    assert rehearsed.code == 0, said(rehearsed)
+    assert run["ranks_joined"] == 3
+    assert run["losses"]["1"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("rehearsed", [RAY], indirect=True, ids=["ray"])
+def test_the_entrypoint_of_a_plain_ray_job_runs_on_its_cluster(rehearsed: Rehearsed) -> None:
+    assert rehearsed.code == 0, said(rehearsed)
+    assert "dino-submitter-0 | [0, 1, 2]" in rehearsed.log
