@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -153,8 +153,9 @@ class _Pool:
     def _start(self) -> "_Process":
         import selectors
 
-        process = self.command.start()
-        self.processes.append(process)
+        with _uninterrupted():
+            process = self.command.start()
+            self.processes.append(process)
         self.selector.register(process.output, selectors.EVENT_READ, process)
         return process
 
@@ -188,6 +189,18 @@ class _Pool:
             index = process.asked.popleft()
             self.answers[index] = _failure(self.folders[index], failure)
         self.waiting.extendleft(reversed(process.asked))
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Keep signals that end a run waiting: a process that was started and not yet noted would go on alone."""
+    import signal
+
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 _NAME_LENGTH = 4096
