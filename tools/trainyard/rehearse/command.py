@@ -41,6 +41,7 @@ not checked. What it shows, and what the linter shows: docs/rehearsal.md
 """
 _COUNT = commandline.count(64)
 _SECONDS = commandline.number("number of seconds", most=86400)
+_MILLISECONDS = commandline.number("number of milliseconds", most=10000)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +67,10 @@ def _parser() -> argparse.ArgumentParser:
         "--program", action="append", default=[], metavar="NAME=PATH", help="what stands in for a program of the image"
     )
     parser.add_argument(
-        "--latency", type=_seconds, metavar="MS", help="milliseconds that each packet takes, where the kernel has netem"
+        "--latency",
+        type=_MILLISECONDS,
+        metavar="MS",
+        help="milliseconds that each packet takes, where the kernel has netem",
     )
     parser.add_argument("--loopback", action="store_true", help="no network namespaces, even where they can be made")
     parser.add_argument(

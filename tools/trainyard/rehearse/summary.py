@@ -35,7 +35,7 @@ def text(seen: Seen) -> str:
     full = seen.loaded.full.pods
     smaller = f" of {full}" if full != len(seen.plans) else ""
     rows = [("pods", f"{len(seen.plans)}{smaller}, {seen.loaded.workload.object.kind}")]
-    if seen.loaded.size and full > _USUAL_PODS:
+    if seen.loaded.size and (full or 0) > _USUAL_PODS:
         rows.append(("size", f"as written: {seen.loaded.size}"))
     for what, instead in seen.substitutes.told.items():
         rows.append((what, instead))
