@@ -42,6 +42,8 @@ TURN = 300
 """Seconds that a target gets before the next one's turn, at most."""
 KEPT = 16 * 1024
 """Bytes that --keep leaves in the corpus of one target, at most; what was found and what a person wrote comes first."""
+MOST = 40
+"""Inputs that --keep adds to a target at most."""
 LONGEST = 4096
 """Bytes of an input."""
 FLAGS = (f"-max_len={LONGEST}", "-timeout=10", "-rss_limit_mb=2048")
@@ -249,7 +251,7 @@ def table(searched: Iterable[Searched]) -> str:
 
 
 def keep(target: str) -> int:
-    """Add the fewest grown inputs that reach what the corpus does not, small ones first. Returns how many."""
+    """Add a few grown inputs that reach what the corpus does not, small ones first. Returns how many."""
     own, grown, fewest = CORPUS / target, WORK / target, WORK / f"{target}.fewest"
     shutil.rmtree(fewest, ignore_errors=True)
     fewest.mkdir(parents=True)
@@ -269,7 +271,7 @@ def keep(target: str) -> int:
     kept = 0
     for file in sorted(set(fewest.iterdir()), key=lambda file: (file.stat().st_size, file.name)):
         room -= 0 if file.name in written else file.stat().st_size
-        if file.name not in written and room >= 0:
+        if file.name not in written and room >= 0 and kept < MOST:
             shutil.copy(file, own / f"grown-{file.name.removeprefix('grown-')[:12]}")
             kept += 1
     shutil.rmtree(fewest)
