@@ -57,13 +57,13 @@ def _mounted(
 ) -> tuple[Object, Mapping[Any, Any]] | None:
     """The ConfigMap that is mounted as a folder, and the volume's source."""
     mounted = {
-        mount.get("name")
+        text(mount.get("name"))
         for _, mount in entries(container.get("volumeMounts"))
         if text(mount.get("mountPath")).rstrip("/") == folder and not mount.get("subPath")
     }
     for _, volume in entries(pod.get("volumes")):
         source = volume.get("configMap")
-        if volume.get("name") not in mounted or not isinstance(source, dict):
+        if text(volume.get("name")) not in mounted or not isinstance(source, dict):
             continue
         for item in sources:
             if item.kind == "ConfigMap" and item.api_version == "v1" and item.name == source.get("name"):

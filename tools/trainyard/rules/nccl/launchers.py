@@ -134,7 +134,7 @@ def reserved_by_trainer(workload: Workload) -> Iterator[Problem]:
         return
     spec, owned = mapping(obj.data.get("spec")), _owned(workload)
     for index, item in entries(mapping(spec.get("trainer")).get("env")):
-        if item.get("name") in owned:
+        if text(item.get("name")) in owned:
             yield Problem(
                 f"{item['name']} is set, but Kubeflow Trainer sets it itself and refuses or overwrites it",
                 obj.at("spec", "trainer", "env", index, label="not admitted"),

@@ -9,7 +9,7 @@ from trainyard.workload import environment as kubelet
 from trainyard.workload.command import command_line
 from trainyard.workload.model import Container, EnvVar, Launch, PodSet, Word, Workload
 from trainyard.workload.mounted import mounted_text
-from trainyard.workload.plain import entries, mapping
+from trainyard.workload.plain import entries, mapping, text
 
 _TRUE = frozenset({"1", "t", "true", "y", "yes", "on"})
 _SOURCING = frozenset({"source", "."})
@@ -125,7 +125,7 @@ def env_is_known(workload: Workload, container: Container) -> bool:
     """False where `envFrom` names something that is not rendered, so that a variable that seems absent may be set."""
     rendered = {obj.name for obj in workload.of_kind("ConfigMap")}
     sources = [source for _, source in entries(container.data.get("envFrom"))]
-    return all(mapping(source.get("configMapRef")).get("name") in rendered for source in sources)
+    return all(text(mapping(source.get("configMapRef")).get("name")) in rendered for source in sources)
 
 
 def runs_torch(workload: Workload, container: Container) -> bool:
