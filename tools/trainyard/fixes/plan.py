@@ -80,6 +80,8 @@ def _edits(change: Change, origin: Origin, sources: Sources) -> Iterator[Edit]:
         step = spot.path[-1] if spot.path else ""
         if node.key_raw is not None and piece.value != step:
             raise Refusal(_MADE)
+        if node.key_raw is None and not _is_of(piece, node):
+            raise Refusal(_MADE)
         yield _edit(canvas, _one(canvas, piece, change.act, change.value), sources)
         return
     found = _of_pair(node, change, sources) if isinstance(node.value, str) else None
@@ -90,7 +92,7 @@ def _edits(change: Change, origin: Origin, sources: Sources) -> Iterator[Edit]:
     if change.act is Act.ADD:
         yield _edit(canvas, editing.appended(canvas, _plain(canvas, piece, "seq"), change.value), sources)
         return
-    if piece.kind == "scalar" and (isinstance(node.value, dict | list) or piece.value != node.text):
+    if not _is_of(piece, node):
         raise Refusal(_MADE)
     if piece.shared or piece.marked or piece.kind == "alias":
         raise _has_anchor(canvas, piece)
@@ -165,6 +167,11 @@ def _find(raw: RawMark | None, sources: Sources, *, key: bool) -> tuple[Canvas, 
             break
         canvas = within(canvas, around)
     raise Refusal(_MADE)
+
+
+def _is_of(piece: Piece, node: Node) -> bool:
+    """False where the text at a node's mark is not its own: all that a folded text holds has the mark of the whole."""
+    return piece.kind != "scalar" or (not isinstance(node.value, dict | list) and piece.value == node.text)
 
 
 def _plain(canvas: Canvas, piece: Piece, kind: str) -> Piece:
