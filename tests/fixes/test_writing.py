@@ -12,8 +12,10 @@ SIGNS = st.sampled_from(
     ["\x85", "\u2028", "\u2029", "\ufeff", "\x7f", "\x9b", "\u202e", "\n", "\t", "'", '"', "\\", "🦙"]
 )
 TEXTS = st.lists(SIGNS | st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=5).map("".join)
+NUMBERS = st.integers(-(2**63), 2**64 - 1)
+"""What go-yaml holds as an integer: it reads others as floats, so no manifest that a fix was made from has them."""
 VALUES = st.recursive(
-    TEXTS | st.integers() | st.booleans() | st.none(),
+    TEXTS | NUMBERS | st.booleans() | st.none(),
     lambda below: st.lists(below, max_size=3) | st.dictionaries(TEXTS.filter(bool), below, max_size=3),
     max_leaves=5,
 )
