@@ -127,7 +127,8 @@ class Cache:
         folders = {folder: self._digests.listing(folder) for folder in listings}
         inside = tuple(f"{folder}/" for folder in folders)
         own = {file: digest for file, digest in reads.items() if f"{file}/".startswith(inside)}
-        common = json.dumps(sorted(reads.items() - own.items()), separators=(",", ":")).encode()
+        shared = {file: digest for file, digest in reads.items() if file not in own}
+        common = json.dumps(sorted(shared.items()), separators=(",", ":")).encode()
         name = hashlib.sha256(common).hexdigest()
         entry = {
             "tool": self._tool,
@@ -141,7 +142,7 @@ class Cache:
         with suppress(OSError):
             if self._commons.get(name) is None:
                 self._write(self._common_file(name), common)
-                self._commons[name] = Common(name, dict(reads.items() - own.items()))
+                self._commons[name] = Common(name, shared)
                 self._forget_old()
             self._write(self._file(key), hashlib.sha256(kept).hexdigest().encode() + b"\n" + kept)
 

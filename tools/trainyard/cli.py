@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from trainyard.commandline import TRACEBACK, output, progress, say
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, EXIT_INTERRUPTED, Fault, UsageError
 from trainyard.finding import Severity
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from trainyard.outcome import Outcome
     from trainyard.pipeline import Progress
     from trainyard.report import Report
-
-TRACEBACK = "LINT_JOBS_TRACEBACK"
-"""Environment variable that shows where a fault comes from."""
 
 _EXAMPLES = """\
 examples:
@@ -87,10 +85,7 @@ def _command(arguments: Sequence[str]) -> int:
 
 
 def _print(text: str) -> int:
-    try:
-        print(text.rstrip("\n"), flush=True)
-    except OSError as error:
-        _end_output(error)
+    say(text.rstrip("\n"))
     return EXIT_CLEAN
 
 
@@ -175,7 +170,7 @@ def _lint(options: argparse.Namespace) -> int:
         raise UsageError(f"the current folder cannot be read: {_os_words(error)}") from None
     root = repository_root(cwd, options.paths)
     found = discover(options.paths, root, cwd)
-    progress = _progress if sys.stderr.isatty() else None
+    live = progress()
     judge = partial(
         lint,
         root,
@@ -184,13 +179,13 @@ def _lint(options: argparse.Namespace) -> int:
         shard=_shard(options.shard),
         use_cache=not options.no_cache,
         workers=options.workers,
-        progress=progress,
+        progress=live,
         stdin=sys.stdin.buffer.read(FILE_BYTES + 1) if sys.stdin and STDIN in options.paths else b"",
     )
     outcome = judge()
     made = None
     if options.fix or options.diff:
-        made = _fixes(root, found, outcome, options, progress)
+        made = _fixes(root, found, outcome, options, live)
         if made.after and not options.diff:
             outcome = judge()
     if options.server:
@@ -291,25 +286,9 @@ def _write(report: "Report", outputs: Sequence[tuple[str, str]], color: str) -> 
         if file:
             write_file(Path(file), partial(write, report, name, rules=rules))
             continue
-        try:
+        with output():
             colored, width = wants_color(color, sys.stdout), columns(sys.stdout)
             write(report, name, sys.stdout, color=colored, width=width, rules=rules)
-            sys.stdout.flush()
-        except OSError as error:
-            _end_output(error)
-
-
-def _end_output(error: OSError) -> None:
-    """Let what is left to print go nowhere. UsageError where that is not because the reader has left."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if not isinstance(error, BrokenPipeError):
-        raise UsageError(f"cannot write to standard output: {_os_words(error)}")
-
-
-def _progress(text: str) -> None:
-    """A live line on a terminal; empty text takes it away."""
-    sys.stderr.write(f"\r\x1b[2K{text}")
-    sys.stderr.flush()
 
 
 def _explain(arguments: Sequence[str]) -> str:

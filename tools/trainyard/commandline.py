@@ -1,17 +1,21 @@
-"""What all command lines but that of lint-jobs have alike: however a run ends, it is one line and an exit code."""
+"""What all command lines have alike: however a run ends, it is one line and an exit code.
+
+lint-jobs, which starts for every commit, ends its runs itself and takes the rest from here.
+"""
 
 import argparse
 import io
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from trainyard.cli import TRACEBACK
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
+
+TRACEBACK = "LINT_JOBS_TRACEBACK"
+"""Environment variable that shows where a fault comes from."""
 
 
 def run(program: str, work: Callable[[], int], interrupted: str = "interrupted") -> int:
@@ -119,6 +123,8 @@ def _live(text: str) -> None:
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """SIGTERM and SIGHUP raise KeyboardInterrupt in here, unless they are ignored, as nohup has it."""
+    import threading
+
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -392,12 +392,12 @@ class _Walk:
             raise _wrong(f"{found} is not allowed as a transformer or generator", kind or document)
 
     def _naming_files(self, path: str, entry: Node) -> tuple[Node, ...]:
-        """Those of the transformers that an entry names which could name files; kept, since jobs share their wiring."""
+        """Those of the transformers that an entry names which name files; kept, since jobs share their wiring."""
         key = ("transformers that name files", path)
         kept = self.sources.kept.get(key)
         if isinstance(kept, tuple):
             return kept
-        found = tuple(node for node in self._config_objects(path, entry) if _may_name_files(node))
+        found = tuple(node for node in self._config_objects(path, entry) if _names_files(node))
         self.sources.kept[key] = found
         return found
 
@@ -413,22 +413,24 @@ class _Walk:
 
     def _config_files(self, loaded: Kustomization, node: Node) -> None:
         """Files that a transformer names: they are relative to the folder that lists it, not to its own."""
-        path = node.child("path")
-        if path is not None and path.value:
+        for path in _named_patches(node):
             self._patch(loaded, path)
-        for name, key in (("paths", None), ("replacements", "path")):
-            listed = node.child(name)
-            for item in listed.value if listed is not None and type(listed.value) is list else ():
-                named = item if key is None else item.child(key)
-                if named is not None and type(named.value) is str and inline(named) is None:
-                    self._patch(loaded, named)
         for named, text in generator_files(node):
             self._file(loaded, named, text)
 
 
-def _may_name_files(config: Node) -> bool:
-    if any(config.child(name) is not None for name in ("path", "paths", "files", "envs", "env")):
-        return True
-    listed = config.child("replacements")
-    entries = listed.value if listed is not None and type(listed.value) is list else []
-    return any(item.child("path") is not None for item in entries)
+def _named_patches(config: Node) -> Iterator[Node]:
+    """The paths in a transformer that it reads itself."""
+    path = config.child("path")
+    if path is not None and path.value:
+        yield path
+    for name, key in (("paths", None), ("replacements", "path")):
+        listed = config.child(name)
+        for item in listed.value if listed is not None and type(listed.value) is list else ():
+            named = item if key is None else item.child(key)
+            if named is not None and type(named.value) is str and inline(named) is None:
+                yield named
+
+
+def _names_files(config: Node) -> bool:
+    return any(True for _ in (*_named_patches(config), *generator_files(config)))

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from trainyard.finding import Severity
+from trainyard.rules.recent import once_a_workload
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 
@@ -150,6 +151,7 @@ def model_states_too_large(workload: Workload) -> Iterator[Problem]:
     yield from _told(workload, run, message, terms, ("parallelism",))
 
 
+@once_a_workload
 def _run(workload: Workload) -> "Run | None":
     """What the planner makes of a job; None where it does not know enough."""
     facts = (workload.training_job, workload.cluster, workload.fabric)

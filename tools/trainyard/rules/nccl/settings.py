@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from trainyard.catalogue import Variable, variable
 from trainyard.frozen import dataclass
 from trainyard.objects import Spot
+from trainyard.rules.recent import once_a_workload
 from trainyard.workload import environment as kubelet
 from trainyard.workload.command import command_line
 from trainyard.workload.model import Container, EnvVar, Launch, PodSet, Word, Workload
@@ -94,18 +95,13 @@ class _Settings:
     assignments: tuple[Assignment, ...]
 
 
+@once_a_workload
 def _settings(workload: Workload) -> _Settings:
-    for known_workload, found in _recent:
-        if known_workload is workload:
-            return found
     exports = {
         found.name: found for pod_set, container in _containers(workload) for found in _passed(pod_set, container)
     }
     every = tuple(_environment(workload, pod_set, container, exports) for pod_set, container in _containers(workload))
-    made = _Settings(every, _by_place(found for each in every for found in each.variables.values()))
-    _recent.insert(0, (workload, made))
-    del _recent[_KEPT:]
-    return made
+    return _Settings(every, _by_place(found for each in every for found in each.variables.values()))
 
 
 def _by_place(found: Iterable[Assignment]) -> tuple[Assignment, ...]:
@@ -137,11 +133,6 @@ def launched_by(container: Container, *launchers: str) -> Launch | None:
     """The launch line, where it is that of one of these launchers."""
     launch = container.launch
     return launch if launch is not None and launch.launcher in launchers else None
-
-
-_KEPT = 8
-_recent: list[tuple[Workload, _Settings]] = []
-"""The environments that were put together last: sixty rules ask for the same ones, one after another."""
 
 
 def _containers(workload: Workload) -> Iterator[tuple[PodSet, Container]]:
