@@ -6,7 +6,7 @@ import ssl
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainyard.errors import Fault
@@ -71,6 +71,13 @@ class User:
 
 
 @dataclass(slots=True)
+class _Line:
+    """The connection to a server, once there is one."""
+
+    connection: http.client.HTTPSConnection | None = None
+
+
+@dataclass(slots=True)
 class Client:
     """One API server and who asks it. Not for several threads at once."""
 
@@ -81,14 +88,12 @@ class Client:
     """An Authorization header other than a bearer token."""
     user: User | None = None
     """Act as somebody else."""
-    _connection: http.client.HTTPSConnection | None = field(default=None, repr=False)
+    _line: _Line = field(default_factory=_Line, repr=False)
     _resources: dict[str, dict[str, Json]] = field(default_factory=dict, repr=False)
 
     def acting_as(self, user: User) -> "Client":
-        """The same server on behalf of somebody else."""
-        other = Client(self.server, self.trust, self.token, self.basic, user)
-        other._resources = self._resources
-        return other
+        """The same server on behalf of somebody else, over the same connection: a request says whom it is for."""
+        return replace(self, user=user)
 
     def request(
         self,
@@ -133,9 +138,9 @@ class Client:
 
     def close(self) -> None:
         """Let go of the connection; the next request makes another."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._line.connection is not None:
+            self._line.connection.close()
+            self._line.connection = None
 
     def path(self, data: Json, *, named: bool = True, below: str = "") -> str:
         """The path of an object, or of the collection it belongs to. Refused (404) where its kind is not served."""
@@ -233,12 +238,12 @@ class Client:
         return found
 
     def _send(self, method: str, target: str, payload: bytes | None, kind: str) -> http.client.HTTPResponse:
-        if self._connection is None:
+        if self._line.connection is None:
             place = urllib.parse.urlsplit(self.server)
-            self._connection = http.client.HTTPSConnection(
+            self._line.connection = http.client.HTTPSConnection(
                 place.hostname or "", place.port, timeout=TIMEOUT_SECONDS, context=self.trust
             )
-        connection = self._connection
+        connection = self._line.connection
         connection.putrequest(method, target)
         headers = [("Accept", "application/json"), ("User-Agent", "trainyard")]
         if self.token or self.basic:
