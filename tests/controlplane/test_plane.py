@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.controlplane.harness import HOME
-from trainyard.controlplane import running
+from trainyard.controlplane import Refused, running
+from trainyard.controlplane.client import User
 from trainyard.controlplane.supervisor import PREFIX, sweep
 from trainyard.errors import Fault
 from trainyard.leftovers import STALE_SECONDS
@@ -196,3 +198,18 @@ def test_only_the_api_server_listens_and_only_on_this_machine() -> None:
 def test_nobody_else_may_read_its_keys() -> None:
     with running() as plane:
         assert plane.folder.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_everybody_is_asked_for_over_one_connection() -> None:
+    with running() as plane, closing(plane.client()) as admin:
+        admin.list("v1", "Namespace")
+        files = len(os.listdir("/proc/self/fd"))
+        everybody = [admin.acting_as(User.service_account("research", f"account-{number}")) for number in range(5)]
+
+        for number, client in enumerate(everybody):
+            with pytest.raises(Refused, match=f'"system:serviceaccount:research:account-{number}" cannot list'):
+                client.list("v1", "Namespace")
+
+        assert len(os.listdir("/proc/self/fd")) == files
+        assert admin.list("v1", "Namespace")

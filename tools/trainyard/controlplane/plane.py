@@ -51,11 +51,13 @@ def running(
     *components: str,
     controllers: Sequence[str] = programs.JOB_CONTROLLERS,
     stages: Sequence[str] = NODE_STAGES + POD_STAGES,
+    watched: bool = True,
 ) -> Iterator[Plane]:
     """A fresh control plane: etcd, kube-apiserver and what of COMPONENTS is named.
 
-    Fault where its programs are not built or do not start. Nothing of it is left afterwards, nor where this process is
-    killed.
+    A server that is not `watched` keeps no changes for controllers: its memory does not grow as objects come and go,
+    and lists do not wait. Fault where the programs are not built or do not start. Nothing of the plane is left
+    afterwards, nor where this process is killed.
     """
     if not (programs.PROGRAMS / "stamp").is_file():
         raise Fault(f"{programs.PROGRAMS} is missing: run tools/verify-jobs, which builds it")
@@ -67,7 +69,7 @@ def running(
     assert process.stdout is not None
     folder: Path | None = None
     try:
-        asked = {"components": components, "controllers": list(controllers), "stages": list(stages)}
+        asked = {"components": components, "controllers": list(controllers), "stages": list(stages), "watched": watched}
         try:
             process.stdin.write(json.dumps(asked).encode() + b"\n")
             process.stdin.flush()

@@ -55,8 +55,12 @@ def etcd() -> list[str]:
     ]
 
 
-def api_server(port: int) -> list[str]:
-    """kube-apiserver on a port of the loopback interface, with the admission plugins of a real cluster."""
+def api_server(port: int, watched: bool) -> list[str]:
+    """kube-apiserver on a port of the loopback interface, with the admission plugins of a real cluster.
+
+    Its watch cache is for controllers: a server that nobody watches goes without. The cache keeps the last minutes of
+    every kind's changes, which grows with each pod that is made and removed, and a list waits for it to catch up.
+    """
     return [
         str(PROGRAMS / "kube-apiserver"),
         "--etcd-servers=unix://etcd.sock",
@@ -75,6 +79,7 @@ def api_server(port: int) -> list[str]:
         "--anonymous-auth=false",
         "--allow-privileged=true",
         "--profiling=false",
+        f"--watch-cache={str(watched).lower()}",
     ]
 
 

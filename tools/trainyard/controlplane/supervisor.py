@@ -101,14 +101,16 @@ class _Supervisor:
         self.held = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(self.held, fcntl.LOCK_EX)
 
-    def start(self, components: Sequence[str], controllers: Sequence[str], stages: Sequence[str]) -> dict[str, Any]:
+    def start(
+        self, components: Sequence[str], controllers: Sequence[str], stages: Sequence[str], watched: bool
+    ) -> dict[str, Any]:
         """Start everything and wait until the API server is ready. Gives how to reach it."""
         authority = [str(programs.PROGRAMS / "authority"), ".", "apiserver"]
         if subprocess.run(authority, cwd=self.folder, stdin=subprocess.DEVNULL, check=False).returncode:
             raise Failed("the control plane's certificates could not be made")
         tokens = programs.write_tokens(self.folder)
         self._spawn("etcd", programs.etcd())
-        port = self._start_api_server()
+        port = self._start_api_server(watched)
         server = f"https://127.0.0.1:{port}"
         programs.write_kubeconfigs(self.folder, server, tokens)
         for name in components:
@@ -129,10 +131,10 @@ class _Supervisor:
             process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _start_api_server(self) -> int:
+    def _start_api_server(self, watched: bool) -> int:
         for attempt in range(PORT_TRIES):
             port = free_port()
-            self._spawn("kube-apiserver", programs.api_server(port))
+            self._spawn("kube-apiserver", programs.api_server(port, watched))
             try:
                 self._await_api_server(port)
             except Failed as error:

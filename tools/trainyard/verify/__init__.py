@@ -82,7 +82,7 @@ def _on_own_server(root: Path, cluster: str, jobs: Sequence[Made], shelf: Shelf,
     say(f"starting a control plane{f' for {cluster}' if cluster else ''}")
     folder = f"clusters/{cluster}/platform"
     has_platform = bool(cluster) and has_kustomization(root / folder)
-    with running() as plane, closing(plane.client()) as admin:
+    with running(watched=False) as plane, closing(plane.client()) as admin:
         platform = shelf.put([Target(folder, TargetKind.KUSTOMIZATION)] if has_platform else [], say)
         load_definitions(admin, {kind for each in (*platform, *jobs) for kind in each.kinds})
         below: tuple[Unit, Origin] | None = None
