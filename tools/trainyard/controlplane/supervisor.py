@@ -166,7 +166,12 @@ class _Supervisor:
             self.processes[name] = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env={"PATH": os.environ.get("PATH", ""), "HOME": str(self.folder), "GOGC": programs.GOGC},
+                env={
+                    "PATH": os.environ.get("PATH", ""),
+                    "HOME": str(self.folder),
+                    "GOGC": programs.GOGC,
+                    "GOMEMLIMIT": programs.GOMEMLIMIT,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
