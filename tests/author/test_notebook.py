@@ -11,7 +11,7 @@ from kubeflow.trainer import BuiltinTrainer, CustomTrainer, Initializer, TorchTu
 from kubeflow.trainer.options import Labels, Name
 
 from tests.author.support import HOME, files_of, hold
-from trainyard.notebook import PullRequestClient, program
+from trainyard.notebook import PullRequestClient
 
 STEPS = 5
 
@@ -20,6 +20,10 @@ def train(greeting: str, steps: int = 1) -> None:
     import os
 
     print(greeting, [os.environ["RANK"] for _ in range(steps)])
+
+
+def idle() -> None:
+    print("idle")
 
 
 def train_with_outside() -> int:
@@ -105,32 +109,32 @@ def test_a_job_that_would_not_train_is_told_and_makes_no_branch(checkout: Path) 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "packages": (
-        {"trainer": CustomTrainer(func=train, packages_to_install=["einops"])},
+        {"trainer": CustomTrainer(func=idle, packages_to_install=["einops"])},
         "pods install nothing at start",
     ),
-    "cpu": ({"trainer": CustomTrainer(func=train, resources_per_node={"cpu": 4})}, "a pod has its node for itself"),
+    "cpu": ({"trainer": CustomTrainer(func=idle, resources_per_node={"cpu": 4})}, "a pod has its node for itself"),
     "builtin": ({"trainer": BuiltinTrainer(config=TorchTuneConfig())}, "give a CustomTrainer with a function"),
-    "initializer": ({"initializer": Initializer(), "trainer": CustomTrainer(func=train)}, "datasets lie on"),
+    "initializer": ({"initializer": Initializer(), "trainer": CustomTrainer(func=idle)}, "datasets lie on"),
     "outside": (
         {"trainer": CustomTrainer(func=train_with_outside)},
         "train_with_outside uses STEPS from outside itself",
     ),
     "lambda": ({"trainer": CustomTrainer(func=lambda: None)}, "the source of a lambda is no file"),
     "arguments": ({"trainer": CustomTrainer(func=train, func_args={"greeting": Path()})}, "func_args can hold numbers"),
-    "option": ({"trainer": CustomTrainer(func=train), "options": [Labels({"a": "b"})]}, "not compatible"),
+    "option": ({"trainer": CustomTrainer(func=idle), "options": [Labels({"a": "b"})]}, "not compatible"),
     "runtime": (
-        {"trainer": CustomTrainer(func=train), "runtime": "jax"},
+        {"trainer": CustomTrainer(func=idle), "runtime": "jax"},
         "there is no runtime 'jax': there are torchrun",
     ),
-    "ray": ({"trainer": CustomTrainer(func=train), "runtime": "rayjob"}, "rayjob starts no plain program"),
-    "nodes": ({"trainer": CustomTrainer(func=train, num_nodes=99)}, "99 nodes are too many: gpu-east has 32"),
+    "ray": ({"trainer": CustomTrainer(func=idle), "runtime": "rayjob"}, "rayjob starts no plain program"),
+    "nodes": ({"trainer": CustomTrainer(func=idle, num_nodes=99)}, "99 nodes are too many: gpu-east has 32"),
     "gpus": (
-        {"trainer": CustomTrainer(func=train, resources_per_node={"gpu": 16})},
+        {"trainer": CustomTrainer(func=idle, resources_per_node={"gpu": 16})},
         "16 GPUs a node: a node of gpu-east",
     ),
-    "name": ({"trainer": CustomTrainer(func=train), "options": [Name("../../etc")]}, "'../../etc' is no name"),
-    "taken": ({"trainer": CustomTrainer(func=train), "options": [Name("gpt2-124m")]}, "is there already"),
-    "branch": ({"trainer": CustomTrainer(func=train), "options": [Name("main")]}, "there is a branch main already"),
+    "name": ({"trainer": CustomTrainer(func=idle), "options": [Name("../../etc")]}, "'../../etc' is no name"),
+    "taken": ({"trainer": CustomTrainer(func=idle), "options": [Name("gpt2-124m")]}, "is there already"),
+    "branch": ({"trainer": CustomTrainer(func=idle), "options": [Name("main")]}, "there is a branch main already"),
 }
 
 
@@ -158,18 +162,7 @@ def test_a_folder_that_is_no_repository_is_told(tmp_path: Path) -> None:
         client(tmp_path)
 
 
-def test_a_nested_function_stands_alone_without_its_indentation() -> None:
-    def inner() -> None:
-        print("text\n  that keeps its blanks")
-
-    assert program(inner, {}).startswith("def inner() -> None:\n    print(")
-
-
-def test_a_closure_is_told() -> None:
-    rate = 3e-4
-
-    def inner() -> float:
-        return rate
-
-    with pytest.raises(ValueError, match="inner uses rate from outside itself"):
-        program(inner, {})
+def test_a_job_of_no_gpus_is_not_one_of_all(checkout: Path) -> None:
+    for many in ({"num_nodes": 0}, {"resources_per_node": {"gpu": 0}}):
+        with pytest.raises(ValueError, match=r"'0' is no number of nodes|0 GPUs a node"):
+            client(checkout).train(trainer=CustomTrainer(func=train, func_args={"greeting": "a"}, **many))

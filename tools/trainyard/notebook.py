@@ -11,25 +11,21 @@
 returns the job's name. It needs the package `kubeflow` and nothing else of the linter's; docs/notebook.md says more.
 """
 
-import ast
-import builtins
-import dis
-import inspect
 import json
 import re
 import subprocess
-import textwrap
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from kubeflow.trainer import CustomTrainer, Runtime, RuntimeTrainer, TrainerClient, TrainerType
 from kubeflow.trainer.backends.base import RuntimeBackend
 from kubeflow.trainer.constants import constants
 from kubeflow.trainer.types import types
+
+from trainyard.standalone import program
 
 DEFAULT_RUNTIME = "trainjob"
 """What makes the TrainJob that a TrainerClient would have made."""
@@ -101,6 +97,7 @@ class PullRequestBackend(RuntimeBackend):
             raise ValueError(
                 "packages_to_install: pods install nothing at start; give an image that has them, by digest"
             )
+        code = program(trainer.func, trainer.func_args or {})
         asked: dict[str, Any] = {}
         for option in options or []:
             option(asked, trainer, self)
@@ -113,11 +110,11 @@ class PullRequestBackend(RuntimeBackend):
             "cluster": self.cluster,
             "base": self.base,
             "launcher": KNOWN_AS.get(chosen, chosen),
-            "nodes": trainer.num_nodes or 1,
+            "nodes": 1 if trainer.num_nodes is None else trainer.num_nodes,
             "gpus": _gpus(trainer.resources_per_node or {}),
             "image": trainer.image,
             "env": trainer.env,
-            "program": program(trainer.func, trainer.func_args or {}),
+            "program": code,
         }
         made = json.loads(self._tool("--request", stdin=json.dumps(request)))
         print(f"branch {made['branch']}: {made['folder']}")
@@ -198,46 +195,6 @@ class PullRequestBackend(RuntimeBackend):
         if done.returncode:
             raise ValueError(f"git {arguments[0]}: {done.stderr.strip()}")
         return done.stdout
-
-
-def program(function: Callable[..., Any], arguments: dict[str, Any]) -> str:
-    """A file that runs a function with its arguments. ValueError where the function cannot stand alone."""
-    name = function.__name__
-    if not name.isidentifier():
-        raise ValueError("give a function with a name: the source of a lambda is no file")
-    try:
-        source = textwrap.dedent(inspect.getsource(function))
-        compile(source, name, "exec")
-    except (OSError, TypeError, SyntaxError) as error:
-        raise ValueError(f"the source of {name} cannot be had: {error}") from None
-    if outside := sorted(_outside(function)):
-        raise ValueError(
-            f"{name} uses {', '.join(outside)} from outside itself, which the pods do not have: "
-            "import or define it inside the function, or hand it over in func_args"
-        )
-    try:
-        same = ast.literal_eval(repr(arguments)) == arguments
-    except (ValueError, SyntaxError):
-        same = False
-    if not same:
-        raise ValueError("func_args can hold numbers, strings, booleans, None, and lists and maps of them")
-    call = f"{name}(**{arguments!r})" if arguments else f"{name}()"
-    return f'{source.rstrip()}\n\n\nif __name__ == "__main__":\n    {call}\n'
-
-
-def _outside(function: Callable[..., Any]) -> set[str]:
-    """Names that a function takes from where it was defined."""
-    code, known = function.__code__, function.__globals__
-    found = set(code.co_freevars)
-    waiting: list[CodeType] = [code]
-    while waiting:
-        inner = waiting.pop()
-        waiting += [constant for constant in inner.co_consts if isinstance(constant, CodeType)]
-        for instruction in dis.get_instructions(inner):
-            name = str(instruction.argval)
-            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") and name not in (function.__name__, *vars(builtins)):
-                found.add(name)
-    return {name for name in found if name in known or name in code.co_freevars}
 
 
 def _gpus(resources: dict[str, Any]) -> int | None:

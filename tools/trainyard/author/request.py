@@ -136,9 +136,9 @@ def _checked(request: dict[str, Any], root: Path, copy: Path) -> tuple[Answers, 
     check_new(root, f"jobs/{team}/{name}")
     if (copy / f"jobs/{team}/{name}").exists():
         raise Refused(f"jobs/{team}/{name} is there already")
-    nodes = check_nodes(str(request.get("nodes") or 1), choices, cluster)
+    nodes = check_nodes(str(request.get("nodes", 1)), choices, cluster)
     there = choices.facts(cluster)["Cluster"]["spec"]["node"]["gpus"]
-    gpus = request.get("gpus") or there
+    gpus = there if request.get("gpus") is None else request["gpus"]
     if not isinstance(gpus, int) or not 1 <= gpus <= there:
         raise Refused(f"{gpus!a} GPUs a node: a node of {cluster} has {there}")
     if not takes_a_program(choices, launcher):
