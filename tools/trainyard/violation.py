@@ -12,11 +12,15 @@ from trainyard.errors import Fault
 from trainyard.fieldpath import Path, format_path
 from trainyard.frozen import dataclass
 from trainyard.objects import Spot
+from trainyard.patterns import pattern
 from trainyard.remedy import Remedy, put, rename
+
+_BYTES = "(Ki|Mi|Gi|"
+_SIZE = pattern(r"(?P<number>[0-9]+(\.[0-9]+)?) *(?P<unit>[mgtpMGTP])i?[bB]\Z")
 
 _PATTERN_WORDS = {
     "[KMGTPE]i": "a quantity such as 500m, 8 or 16Gi",
-    "(Ki|Mi|Gi|": "a quantity such as 500Gi",
+    _BYTES: "a quantity such as 500Gi",
     "([0-9]+)ms)?)$": "a duration such as 30s or 1h30m",
     "(ms|s|m|h)": "a duration such as 30s or 1h30m",
     "^[a-z]([-a-z0-9]*[a-z0-9])?$": "lower-case letters, digits and '-', a letter first",
@@ -25,6 +29,7 @@ _PATTERN_WORDS = {
     "^[a-z0-9][a-z0-9._-]*$": "lower-case letters, digits, '.', '_' and '-'",
     "^[A-Za-z_][A-Za-z0-9_]*$": "letters, digits and '_', no digit first",
     "^[^\\s]+$": "text without spaces",
+    "^/data(/": "/data/<folder>, since the claim is mounted on /data",
 }
 """What patterns mean, by a part that no other meaning shares."""
 
@@ -173,6 +178,8 @@ def _explain(error: Any, schema: dict[str, Any]) -> Iterator[Violation]:
         if keyword == "enum" and isinstance(error.instance, str):
             instead = nearest(error.instance, [o for o in own.get("enum", []) if isinstance(o, str)])
             sure = instead is not None and _is_slip(error.instance, instead)
+        if keyword == "pattern":
+            instead = _size_meant(own["pattern"], error.instance)
         yield Violation(path, _words(error, own, error.instance), advice or _help(own), instead=instead, sure=sure)
 
 
@@ -208,11 +215,10 @@ def _words(error: Any, own: dict[str, Any], value: Any) -> str:
     if keyword == "multipleOf":
         return f"expected a multiple of {own['multipleOf']}, found {value}"
     if keyword == "pattern":
-        pattern = own["pattern"]
-        meant = next(
-            (words for part, words in _PATTERN_WORDS.items() if part in pattern), f"text that matches {pattern}"
-        )
-        return f"expected {meant}, found {_quote(value)}"
+        regex = own["pattern"]
+        meant = next((words for part, words in _PATTERN_WORDS.items() if part in regex), f"text that matches {regex}")
+        size = _size_meant(regex, value)
+        return f"expected {meant}, found {_quote(value)}" + (f": did you mean {size}?" if size else "")
     if keyword in ("minLength", "maxLength"):
         return f"expected {_count_words(own, 'Length', 'character')}, found {len(value)}"
     if keyword in ("minItems", "maxItems"):
@@ -224,6 +230,12 @@ def _words(error: Any, own: dict[str, Any], value: Any) -> str:
     if keyword == "falseSchema":
         return "may not be set here"
     return str(error.message)
+
+
+def _size_meant(regex: str, value: str) -> str | None:
+    """The quantity of bytes that 500GB or 500 gb was certainly meant to be, where a pattern wants one."""
+    size = _SIZE.match(value) if _BYTES in regex else None
+    return f"{size['number']}{size['unit'].upper()}i" if size else None
 
 
 def _unknown_field(path: Path, name: str, known: Sequence[str]) -> Violation:
