@@ -1,6 +1,8 @@
 """How the other commands end: plan-job stands for all, since one module ends them."""
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -77,6 +79,22 @@ def test_a_full_disk() -> None:
         )
 
     assert (done.returncode, done.stderr) == (2, "plan-job: cannot write to standard output: no space left on device\n")
+
+
+def test_a_full_temporary_folder_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def fill() -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill_while_copying() -> int:
+        words = f"[Errno {errno.ENOSPC}] No space left on device: 'a' -> 'b'"
+        raise shutil.Error([("a", "b", words), ("c", "d", words)])
+
+    for work in (fill, fill_while_copying):
+        assert commandline.run("new-job", work) == 3
+        assert capsys.readouterr().err == (
+            "new-job: fault: no space left on device; set TMPDIR to a folder with room "
+            "(LINT_JOBS_TRACEBACK=1 shows where)\n"
+        )
 
 
 @pytest.mark.parametrize("text", ["0", "11", "1.5", "many"])

@@ -40,8 +40,9 @@ def run(program: str, work: Callable[[], int], interrupted: str = "interrupted")
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        said = f"fault: {type(error).__name__}: {error} ({TRACEBACK}=1 shows where)"
-        return _ended(program, said, EXIT_FAULT, error)
+        full = _full(error)
+        said = f"{full}; set TMPDIR to a folder with room" if full else f"{type(error).__name__}: {error}"
+        return _ended(program, f"fault: {said} ({TRACEBACK}=1 shows where)", EXIT_FAULT, error)
 
 
 class Parser(argparse.ArgumentParser):
@@ -141,6 +142,18 @@ def _interruptible() -> Iterator[None]:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def _full(error: Exception) -> str:
+    """The words of the system where an error, or the first of those that shutil gathers, is a full disk or quota."""
+    import errno
+
+    first = error.args[0] if error.args else None
+    words = first[0][-1] if isinstance(first, list) and first and isinstance(first[0], tuple) else ""
+    for code in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and (error.errno == code or f"[Errno {code}]" in str(words)):
+            return os.strerror(code).lower()
+    return ""
 
 
 def _ended(program: str, text: str, code: int, error: Exception | None = None) -> int:
