@@ -1,10 +1,13 @@
 """--changed: exactly the targets that read what differs."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from tests.cli.command import GPT2, LLAMA, POD, Repository
+from trainyard.changed import resolve
+from trainyard.errors import UsageError
 
 
 def spoil(checkout: Repository, file: str) -> None:
@@ -166,6 +169,14 @@ def test_histories_that_share_no_commit(checkout: Repository) -> None:
     assert done.stderr == (
         "lint-jobs: --changed main: no commit is shared with it here; fetch the history (git fetch --unshallow)\n"
     )
+
+
+def test_a_shallow_clone_is_named(checkout: Repository, tmp_path: Path) -> None:
+    checkout.git("clone", "--quiet", "--depth=1", f"file://{checkout.root}", str(tmp_path / "clone"))
+    with pytest.raises(
+        UsageError, match=r"git knows no commit HEAD~1; this clone is shallow \(git fetch --unshallow\)"
+    ):
+        resolve(tmp_path / "clone", "HEAD~1")
 
 
 def test_a_job_is_not_edited_under_its_old_name(checkout: Repository) -> None:

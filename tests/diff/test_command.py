@@ -15,6 +15,7 @@ from trainyard.diff.command import main
 from trainyard.diff.html import html
 from trainyard.diff.markdown import MARKER, MOST, code, fenced, markdown
 from trainyard.diff.model import Change, Difference, FolderDiff, Kind, ObjectDiff, Told
+from trainyard.diff.objects import object_diffs
 from trainyard.diff.text import text
 
 HERE = Path(__file__).parent
@@ -109,11 +110,23 @@ def test_a_base_that_does_not_render_is_told(repository: Path) -> None:
     assert "edited jobs/research/llama-8b-sft" in said.out
     assert "the base does not render: jobs/research/llama-8b-sft/kustomization.yaml" in said.out
     assert "fixed: error[INP001]" in said.out
+    assert "unset" not in said.out
 
     edit(repository, job, "base/torchrun", "base/torchrum")
     git(repository, "commit", "--quiet", "--all", "--allow-empty", "--message", "same")
     edit(repository, "base/run/training-job.yaml", "NCCL_DEBUG: WARN", "NCCL_DEBUG: INFO")
     assert "it does not render: jobs/research/llama-8b-sft/kustomization.yaml" in diff(repository, "HEAD").out
+
+
+def test_a_renamed_job_keeps_what_had_its_old_name_by_chance() -> None:
+    def settings(name: str, nodes: int) -> list[dict[str, object]]:
+        data = {"TRAINER_MODEL": "gpt2-355m", "TRAINER_RUN": name, "WORLD": str(nodes)}
+        return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{name}-trainer"}, "data": data}]
+
+    names = ("gpt2-355m", "gpt2-355m-b")
+    assert object_diffs(settings(names[0], 4), settings(names[1], 4), names) == ()
+    [told] = object_diffs(settings(names[0], 4), settings(names[1], 6), names)
+    assert [line for line in told.lines if line[0] in "+-"] == ["-  WORLD: '4'", "+  WORLD: '6'"]
 
 
 def test_a_secret_is_not_shown(repository: Path) -> None:
@@ -132,6 +145,7 @@ def test_a_secret_is_not_shown(repository: Path) -> None:
     ("arguments", "said"),
     [
         (("nothing",), "diff-jobs: nothing: git knows no commit nothing\n"),
+        (("",), "diff-jobs: BASE: git knows no commit (empty)\n"),
         (("main", "--help-me"), "unrecognized arguments"),
         (("main", "--format=pdf"), "diff-jobs: --format pdf: there are text, markdown, html\n"),
         (("main", "--format=text", "--format=html"), "two formats cannot share standard output"),

@@ -81,7 +81,9 @@ def _commits(root: Path, names: tuple[str, str | None], asked: str) -> tuple[str
     if found is None:
         _git(root, "rev-parse", "--git-dir")
         unknown = next((name for name in wanted if _known(root, [name]) is None), "")
-        raise UsageError(f"{asked}: git knows no commit {unknown or '(empty)'}")
+        is_shallow = _git(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
+        more = "; this clone is shallow (git fetch --unshallow)" if is_shallow else ""
+        raise UsageError(f"{asked}: git knows no commit {unknown or '(empty)'}{more}")
     return found[0], found[1], found[2] if len(found) > 2 else None
 
 

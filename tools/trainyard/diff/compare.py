@@ -29,7 +29,7 @@ Findings = Mapping[str, Sequence[Finding]]
 
 def compare(root: Path, base: str, use_cache: bool = True) -> Difference:
     """What the working tree of `root` changes since it left `base`. UsageError where git does not know `base`."""
-    range = resolve(root, base, asked=base)
+    range = resolve(root, base, asked=base or "BASE")
     differing = changed_files(root, range)
     with tempfile.TemporaryDirectory(prefix="diff-jobs-") as temporary:
         copy = Path(temporary).resolve()
@@ -141,22 +141,30 @@ def _job(
     was, now = findings_before.get(old, ()), findings.get(new, ())
     kind = _kind(old, new, differing)
     names = (old.rpartition("/")[2], new.rpartition("/")[2])
-    known_before = {_key(finding, *names) for finding in was}
+    known_before = {key for finding in was for key in (_key(finding), _key(finding, *names))}
     known = {_key(finding) for finding in now}
+    if one and other and (one.problem or other.problem):  # what is not known is not unset
+        objects, settings, numbers = (), (), ()
+    else:
+        objects = object_diffs(was_made, is_made, renamed=names if kind is Kind.RENAMED else ("", ""))
+        settings = tuple(_changes(one.settings if one else {}, other.settings if other else {}, every=False))
+        numbers = tuple(_changes(one.numbers if one else {}, other.numbers if other else {}, every=True))
     result = FolderDiff(
         kind=kind,
         folder=new or old,
         before=old,
-        objects=object_diffs(was_made, is_made, renamed=names if kind is Kind.RENAMED else ("", "")),
-        settings=tuple(_changes(one.settings if one else {}, other.settings if other else {}, every=False)),
-        numbers=tuple(_changes(one.numbers if one else {}, other.numbers if other else {}, every=True)),
+        objects=objects,
+        settings=settings,
+        numbers=numbers,
         new=tuple(_told(finding) for finding in now if _key(finding) not in known_before),
-        fixed=tuple(_told(finding) for finding in was if new and _key(finding, *names) not in known),
+        fixed=tuple(
+            _told(finding) for finding in was if new and known.isdisjoint((_key(finding), _key(finding, *names)))
+        ),
         problem_before=one.problem if one else "",
         problem=other.problem if other else "",
     )
     changed = any(change.before != change.after for change in result.numbers)
-    silent = not (result.objects or result.new or result.fixed or result.problem or changed)
+    silent = not (result.objects or result.new or result.fixed or result.problem or result.problem_before or changed)
     return None if silent and kind is Kind.SHARED else result
 
 

@@ -17,7 +17,8 @@ def object_diffs(
 
     `renamed`: what a job was called and what it is called, so that its name alone is no difference.
     """
-    old, new = _by_title(before, renamed), _by_title(after)
+    new = _by_title(after)
+    old = _renamed(_by_title(before), new, *renamed) if renamed[0] else _by_title(before)
     found = []
     for title in [*new, *(title for title in old if title not in new)]:
         lines = _unified(old.get(title), new.get(title))
@@ -27,14 +28,23 @@ def object_diffs(
     return tuple(found)
 
 
-def _by_title(objects: Sequence[dict[str, Any]], renamed: tuple[str, str] = ("", "")) -> dict[str, list[str]]:
-    old, new = renamed
+def _by_title(objects: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for index, data in enumerate(objects):
-        title, lines = Object.of(data, index).title, _text(data)
-        if old:
-            title, lines = title.replace(old, new), [line.replace(old, new) for line in lines]
-        found[title] = found.get(title, []) + lines
+        title = Object.of(data, index).title
+        found[title] = found.get(title, []) + _text(data)
+    return found
+
+
+def _renamed(
+    objects: Mapping[str, list[str]], others: Mapping[str, list[str]], old: str, new: str
+) -> dict[str, list[str]]:
+    """Objects under their new names. A line that kept the old name, such as a model of that name, stays."""
+    found: dict[str, list[str]] = {}
+    for title, lines in objects.items():
+        named = title.replace(old, new)
+        kept = set(others.get(named, ()))
+        found[named] = found.get(named, []) + [line if line in kept else line.replace(old, new) for line in lines]
     return found
 
 
