@@ -276,11 +276,13 @@ def test_a_disk_that_is_full_or_read_only_costs_time_only(options: str, checkout
 
 def test_entries_that_cannot_be_read_or_written_cost_time_only(checkout: Repository) -> None:
     checkout.lint()
-    for entry in kept(checkout):
-        entry.unlink()
-        entry.mkdir()
+    makes: list[Callable[[Path], None]] = [os.mkfifo, lambda entry: entry.symlink_to("/dev/zero"), Path.mkdir]
+    for make in makes:
+        for entry in kept(checkout):
+            entry.unlink()
+            make(entry)
 
-    assert checkout.lint().stdout == "2 jobs pass\n"
+        assert checkout.lint().stdout == "2 jobs pass\n"
     assert list((checkout.root.parent / "cache").rglob(".new-*")) == []
 
 

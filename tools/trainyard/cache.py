@@ -30,6 +30,9 @@ _COMMON = "common-"
 _COMMONS = 256
 """Sets of files in common that are kept: some for each cluster, launcher and state of the bases."""
 
+_LARGEST = 256 << 20
+"""Bytes of an entry."""
+
 _LEFT_AFTER = 3600
 """Seconds after which a file that was never finished belongs to a run that was killed."""
 
@@ -103,7 +106,7 @@ class Cache:
         if not self._is_own:
             return None
         try:
-            seal, _, kept = self._file(key).read_bytes().partition(b"\n")
+            seal, _, kept = _kept(self._file(key)).partition(b"\n")
             if hashlib.sha256(kept).hexdigest().encode() != seal:
                 return None
             entry = json.loads(kept)
@@ -154,7 +157,7 @@ class Cache:
         """What is kept under a name, or None where the files are no longer so."""
         if name not in self._commons:
             self._commons[name] = None
-            kept = self._common_file(name).read_bytes()
+            kept = _kept(self._common_file(name))
             reads = dict(json.loads(kept))
             if hashlib.sha256(kept).hexdigest() == name and self._holds(reads):
                 self._commons[name] = Common(name, reads)
@@ -222,6 +225,19 @@ def _files(path: str) -> list[str]:
         folders[:] = [name for name in folders if name != "__pycache__"]
         found += [os.path.join(where, name) for name in files]
     return sorted(found)
+
+
+def _kept(file: Path) -> bytes:
+    """What an entry holds. OSError where it is none: a link, a pipe, a device, or larger than any."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST:
+            raise OSError(f"{file} is no entry")
+        with open(descriptor, "rb", closefd=False) as opened:
+            return opened.read(_LARGEST)
+    finally:
+        os.close(descriptor)
 
 
 def _is_own(folder: Path) -> bool:

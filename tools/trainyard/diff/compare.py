@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainyard.changed import changed_files, resolve
-from trainyard.diff.model import Change, Difference, FolderDiff, Kind, Told
+from trainyard.diff.model import Change, Difference, FolderDiff, Kind, ObjectDiff, Told
 from trainyard.diff.objects import object_diffs
 from trainyard.diff.side import Looked, Side
 from trainyard.discover import discover
@@ -143,9 +143,10 @@ def _job(
     names = (old.rpartition("/")[2], new.rpartition("/")[2])
     known_before = {key for finding in was for key in (_key(finding), _key(finding, *names))}
     known = {_key(finding) for finding in now}
-    if one and other and (one.problem or other.problem):  # what is not known is not unset
-        objects, settings, numbers = (), (), ()
-    else:
+    objects: tuple[ObjectDiff, ...] = ()
+    settings: tuple[Change, ...] = ()
+    numbers: tuple[Change, ...] = ()
+    if not (one and other and (one.problem or other.problem)):  # what is not known is not unset
         objects = object_diffs(was_made, is_made, renamed=names if kind is Kind.RENAMED else ("", ""))
         settings = tuple(_changes(one.settings if one else {}, other.settings if other else {}, every=False))
         numbers = tuple(_changes(one.numbers if one else {}, other.numbers if other else {}, every=True))
