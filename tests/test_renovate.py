@@ -39,7 +39,9 @@ def found_by_regex(file: str) -> list[str]:
     """What the custom managers find in a file. RE2's named groups are spelt otherwise in Python."""
     text = (HOME / file).read_text()
     return [
-        match["depName"]
+        manager["depNameTemplate"].replace("{{{", "{").replace("}}}", "}").format(**match.groupdict())
+        if "depNameTemplate" in manager
+        else match["depName"]
         for manager in CONFIG["customManagers"]
         if any(re.search(pattern.strip("/"), file) for pattern in manager["managerFilePatterns"])
         for string in manager["matchStrings"]
@@ -105,6 +107,20 @@ def test_every_image_is_read_once() -> None:
             assert sum(map(bool, readers)) == 1, (file, line)
             pinned += 1
     assert pinned > 5
+
+
+def test_every_version_in_a_base_is_found() -> None:
+    """Of an image whose parts stand apart, and of a program: bases name no other versions."""
+    for file in (file for file in FILES if file.startswith("base/") and file.endswith(".yaml")):
+        text = (HOME / file).read_text()
+        listed = re.findall(r"^ *\w*[vV]ersion: \S*\d\.\d\S*$", text, re.MULTILINE)
+        found = [name for name in found_by_regex(file) if f"{name}@" not in text]
+        assert len(found) == len(listed), (file, listed)
+
+
+def test_ray_is_the_version_that_the_image_holds() -> None:
+    [told] = re.findall(r"rayVersion: (\S+)", (HOME / "base/rayjob/ray-job.yaml").read_text())
+    assert f"\nray=={told} " in (HOME / "requirements/ray.txt").read_text()
 
 
 def test_what_it_runs_is_there() -> None:
