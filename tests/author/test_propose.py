@@ -58,6 +58,9 @@ def test_a_wish_is_taken_and_the_learning_rate_follows_a_batch_that_is_far_off()
     found = propose(CHOICES, answers("llama-3.1-8b"), Wishes(batch=128, tokens=1e9))
     assert (found.batch, found.steps, found.scaled) == (128, 954, True)
     assert found.learning_rate == float(f"{3e-4 * (128 / 488) ** 0.5:.2g}")
+    odd = propose(CHOICES, answers("gpt2-124m"), Wishes(batch=31 * 32))
+    assert (odd.micro * odd.accumulation, odd.batch) == (31, 31 * 32)  # 1024 would be faster
+
     own = propose(CHOICES, answers("llama-3.1-8b"), Wishes(batch=128, learning_rate=1e-5, steps=7))
     assert (own.learning_rate, own.scaled, own.steps, own.every_steps) == (1e-5, False, 7, 1)
 

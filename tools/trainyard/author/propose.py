@@ -84,7 +84,7 @@ def propose(choices: Choices, answers: Answers, wishes: Wishes) -> Proposal:
     candidates = list(_candidates(choices, answers, sequence))
     if wishes.batch is not None:
         check_batch(wishes.batch, candidates[0][0].data)
-    job_run, job, strategy, checkpointing = _fastest(candidates, wishes.batch or recipe.batch, answers)
+    job_run, job, strategy, checkpointing = _fastest(candidates, recipe.batch, wishes.batch, answers)
     scaled = abs(job_run.samples / recipe.batch - 1) > FAR
     rate = recipe.learning_rate * (math.sqrt(job_run.samples / recipe.batch) if scaled else 1)
     steps = wishes.steps or _steps(job_run, recipe, wishes, bool(shape.patches))
@@ -162,14 +162,16 @@ def _candidates(choices: Choices, answers: Answers, sequence: int) -> Iterator[C
                 raise Refused(error.reason + (f": {error.help}" if error.help else "")) from None
 
 
-def _fastest(candidates: list[Candidate], batch: int, answers: Answers) -> Candidate:
-    """The plainest of the fastest, at a global batch as near to `batch` as ranks allow."""
+def _fastest(candidates: list[Candidate], recipe: int, wish: int | None, answers: Answers) -> Candidate:
+    """The plainest of the fastest, at the global batch that is wished for, or near that of the recipe."""
+    batch = wish or recipe
     found: list[tuple[float, Candidate]] = []
     for run, job, strategy, checkpointing in candidates:
         for micro in MICRO_BATCHES:
             passes = max(1, round(batch / (micro * run.data)))
             tried = replace(run, micro=micro, accumulation=passes)
-            if tried.samples != _nearest(batch, run.data) and abs(tried.samples / batch - 1) > FAR / 2:
+            is_near = wish is None and abs(tried.samples / batch - 1) <= FAR / 2
+            if tried.samples != _nearest(batch, run.data) and not is_near:
                 continue
             if total(tried) <= ROOM * usable(tried):
                 found.append((plan.speed_of(tried).tokens_per_second, (tried, job, strategy, checkpointing)))
