@@ -125,3 +125,15 @@ def test_wiring_of_one_job_says_nothing_of_the_other(checkout: Checkout) -> None
     checkout.replace(f"{GPT2}/kustomization.yaml", "namespace: research", "namespace: vision")
     code, document = checkout.lint(LLAMA)
     assert (code, document["findings"]) == (0, [])
+
+
+def test_team_without_a_namespace_on_the_cluster(checkout: Checkout) -> None:
+    moved = "jobs/vision/llama-8b-sft"
+    (checkout.root / "jobs/vision").mkdir()
+    (checkout.root / LLAMA).rename(checkout.root / moved)
+    checkout.replace(f"{moved}/kustomization.yaml", "namespace: research", "namespace: vision")
+    document = checkout.lint(moved)[1]
+    told = [finding for finding in document["findings"] if finding["rule"] == "GIT019"]
+    assert [(f["message"], f["file"]) for f in told] == [
+        ("cluster gpu-east has no namespace for team vision", f"{moved}/kustomization.yaml")
+    ]

@@ -1,10 +1,11 @@
-"""Rules on what a job folder may hold: GIT004 and GIT005."""
+"""Rules on what a job folder may hold, and whose it is: GIT004, GIT005 and GIT019."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
+from trainyard.rules.gitops.fields import label
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 
@@ -23,6 +24,9 @@ ALLOWED = {
     "monitoring.coreos.com": ("PodMonitor",),
 }
 """Kinds by group. The AppProject of a team and the rights of its namespace allow the same."""
+
+
+_TEAM = "trainyard.dev/team"
 
 
 @rule("GIT004", "kind-not-for-jobs", Severity.ERROR, needs=Unit)
@@ -93,6 +97,46 @@ def other_namespace(unit: Unit) -> Iterator[Problem]:
             obj.at("metadata", "namespace"),
             help=f"keep namespace: {team} in kustomization.yaml, and no other in the folder",
         )
+
+
+@rule("GIT019", "team-not-there", Severity.ERROR, needs=Unit)
+def team_not_there(unit: Unit) -> Iterator[Problem]:
+    """A team has no namespace on the cluster that its job lands on.
+
+    The platform of a cluster makes a namespace for each team, with its quota, its claims and the account by which Argo
+    CD or Flux applies its jobs. Without it nothing of the job is created. Clusters whose platform makes no namespace
+    for any team are left alone.
+
+    Bad:
+        kind: Namespace
+        apiVersion: v1
+        metadata: {name: vision, labels: {trainyard.dev/team: vision}}
+    Good:
+        kind: Namespace
+        apiVersion: v1
+        metadata: {name: research, labels: {trainyard.dev/team: research}}
+    Near miss:
+        kind: Namespace
+        apiVersion: v1
+        metadata: {name: monitoring}
+
+    Source: base/team/
+    """
+    team = _team(unit)
+    made = [obj for obj in (*unit.objects, *(unit.platform or ())) if (obj.group, obj.kind) == ("", "Namespace")]
+    teams = sorted(obj.name for obj in made if label(obj, _TEAM))
+    if not team or not teams or any(obj.name == team for obj in made):
+        return
+    cluster = unit.fact("Cluster")
+    where = f"cluster {cluster.name}" if cluster is not None else "the cluster"
+    for obj in unit.objects:
+        if obj.namespace == team:
+            yield Problem(
+                f"{where} has no namespace for team {team}",
+                obj.at("metadata", "namespace", label="nothing is created"),
+                help=f"its teams are {', '.join(teams)}; the owners of the cluster add one in its platform folder",
+            )
+            return
 
 
 def _is_full_secret(obj: Object) -> bool:
