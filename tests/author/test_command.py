@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,15 @@ def test_a_terminal_is_asked_and_a_bad_answer_is_asked_again_with_the_reason(rep
     written = (repository / "jobs/research/my-run/job.yaml").read_text()
     assert "global: 96\n" in written
     assert "learningRate: 2e-4\n" in written
+
+
+def test_what_is_proposed_after_another_batch_is_for_that_batch(repository: Path) -> None:
+    said = new_job(repository, *COMPLETE, "--dry-run", answers=iter(["", "", "96", "", ""]))
+
+    rates = re.findall(r"learning ?[rR]ate(?: \[|: )([0-9.e-]+)", said.out)
+    steps = re.findall(r"steps(?: \[|: )(\d+)", said.out)
+    assert (len(rates) > 1, len({float(rate) for rate in rates})) == (True, 1)
+    assert (len(steps) > 1, len(set(steps))) == (True, 1)
 
 
 def test_answers_that_end_early_write_nothing(repository: Path) -> None:

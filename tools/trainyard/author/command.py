@@ -112,7 +112,7 @@ def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
     wishes = Wishes(options.batch, options.learning_rate, options.steps, options.tokens, options.sequence_length)
     proposal = propose(choices, answers, wishes)
     if asker.terminal:
-        wishes = _wishes(asker, wishes, proposal)
+        wishes = _wishes(asker, wishes, proposal, lambda wishes: propose(choices, answers, wishes))
         proposal = propose(choices, answers, wishes)
     gpus = choices.facts(answers.cluster)["Cluster"]["spec"]["node"]["gpus"]
     files = {"job.yaml": job(answers, proposal, gpus), "kustomization.yaml": kustomization(answers)}
@@ -222,8 +222,8 @@ def _all_or_terminal(options: argparse.Namespace, asker: Asker) -> None:
         raise UsageError(f"standard input is no terminal to ask, so give {flags} (see new-job --help)")
 
 
-def _wishes(asker: Asker, wishes: Wishes, proposal: "Proposal") -> Wishes:
-    """The proposed numbers, for the author to take or to change."""
+def _wishes(asker: Asker, wishes: Wishes, proposal: "Proposal", propose: "Callable[[Wishes], Proposal]") -> Wishes:
+    """The proposed numbers, for the author to take or to change; those after the batch are proposed for it."""
     from trainyard.author.propose import check_batch
     from trainyard.plan.text import duration
 
@@ -240,7 +240,9 @@ def _wishes(asker: Asker, wishes: Wishes, proposal: "Proposal") -> Wishes:
 
     if wishes.batch is None:
         said = asker.answer("--batch", None, "samples a step", batch, default=str(proposal.batch))
-        wishes = replace(wishes, batch=None if said == proposal.batch else said)
+        if said != proposal.batch:
+            wishes = replace(wishes, batch=said)
+            proposal = propose(wishes)
     if wishes.learning_rate is None:
         default = f"{proposal.learning_rate:g}"
         rate = asker.answer("--learning-rate", None, "learning rate", lambda text: read(text, _RATE), default=default)
