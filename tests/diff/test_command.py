@@ -262,6 +262,20 @@ def test_a_comment_is_never_longer_than_github_takes(folders: int, lines: int, w
     assert comment.count("```") % 2 == 0
 
 
+def test_a_link_out_of_the_base_can_be_taken_away(repository: Path) -> None:
+    link = repository / "jobs/research/gpt2-124m/link"
+    link.symlink_to("/etc/passwd")
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "link")
+    link.unlink()
+    edit(repository, "jobs/research/gpt2-124m/job.yaml", "nodes: 4", "nodes: 6")
+
+    said = diff(repository, "HEAD")
+
+    assert (said.code, said.errors) == (0, "")
+    assert re.search(r"nodes +4 -> 6\n", said.out)
+
+
 def test_what_is_refused_is_not_rendered(repository: Path) -> None:
     """A stranger's job that reads a file of the machine, or a repository elsewhere: nothing of it is shown."""
     (repository.parent / "token").write_text("hunter2\n")

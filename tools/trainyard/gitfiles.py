@@ -27,19 +27,20 @@ def tried(root: Path, *arguments: str) -> str | None:
 
 
 def extract(root: Path, commit: str, parts: Sequence[str], to: Path) -> None:
-    """Write those of `parts`, which are folders, that a commit has below `to`.
-
-    UsageError where a link in them leads out of `to`.
-    """
+    """Write those of `parts`, which are folders, that a commit has below `to`; no link that leads out of `to`."""
     there = [part for part in parts if tried(root, "cat-file", "-e", f"{commit}:./{part}") is not None]
     if not there:
         return
     archive = _run(root, ("archive", "--format=tar", commit, "--", *there), None, b"")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        packed.extractall(to, filter=_inside)
+
+
+def _inside(member: tarfile.TarInfo, to: str) -> tarfile.TarInfo | None:
     try:
-        with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-            packed.extractall(to, filter="data")
-    except tarfile.TarError as error:
-        raise UsageError(f"commit {commit[:12]} cannot be looked at: {error}") from None
+        return tarfile.data_filter(member, to)
+    except tarfile.FilterError:
+        return None
 
 
 def _run(root: Path, arguments: Sequence[str], environment: Mapping[str, str] | None, stdin: bytes) -> bytes:
