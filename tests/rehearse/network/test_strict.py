@@ -70,7 +70,7 @@ def test_a_port_that_no_policy_opens_hangs_and_the_policy_is_named(network: Netw
     assert run(network, RANKS[0], DIAL, "gpt-1.gpt", "29500", HANGS) == "TimeoutError"
     assert told(network, RANKS[0]) == [
         "TCP 29500 research/gpt-1-x7k2p: DROPPED, no ingress rule lets TCP 29500 in to research/gpt-1-x7k2p: "
-        "network policy isolates it: peers"
+        "network policy isolates it: peers; peers lets gpt-0-x7k2p through on other ports"
     ]
 
 
@@ -108,13 +108,15 @@ def test_names_are_the_clusters(network: Network) -> None:
 
 
 def test_a_name_that_does_not_resolve_is_told_with_its_cause(network: Network) -> None:
-    run(network, RANKS[1], RESOLVE, "gpt-0", "gpt-0.trainer", "gpt-9.gpt", "hidden.hidden", "hidden", "example.org")
+    run(network, RANKS[1], RESOLVE, "gpt-0", "gpt-0.trainer", "gpt-9.gpt", "gpt-0.gpt.vision")
+    run(network, RANKS[1], RESOLVE, "hidden.hidden", "hidden", "example.org")
     here = "there are: elsewhere, gpt, hidden, web"
     unready = "it does not set publishNotReadyAddresses"
     assert [line for line in told(network, RANKS[1]) if line.startswith("DNS")] == [
         "DNS 53 example.org: NXDOMAIN, no name of this cluster; names outside of it do not resolve in a rehearsal",
         "DNS 53 gpt-0: NXDOMAIN, there is no Service gpt-0 in namespace research; "
         "pods are found as hostname.subdomain, and gpt-0.gpt is one",
+        "DNS 53 gpt-0.gpt.vision: NXDOMAIN, there is no Service gpt in namespace vision (namespace research has one)",
         f"DNS 53 gpt-0.trainer: NXDOMAIN, there is no Service trainer in namespace research ({here}); "
         "pod gpt-0-x7k2p has subdomain gpt",
         "DNS 53 gpt-9.gpt: NXDOMAIN, no pod of namespace research has hostname gpt-9 "

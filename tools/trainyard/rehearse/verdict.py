@@ -282,10 +282,14 @@ def _naming(seen: Seen, waiting: Waiting) -> Spot:
 
 
 def _dialling(seen: Seen, waiting: Waiting) -> Spot:
-    """The policy that is named as the cause, else the variable or word that holds the port."""
+    """The rule that comes nearest to letting it through, else the policy that closes it.
+
+    Where none does, the variable or word that holds the port.
+    """
+    named, path = waiting.rule or (None, ("spec",))
     for policy in seen.loaded.workload.of_kind("NetworkPolicy"):
-        if policy.name in waiting.policies:
-            return policy.at("spec")
+        if policy.name == named or (named is None and policy.name in waiting.policies):
+            return policy.at(*path)
     port = str(waiting.port)
     for plan in sorted(seen.plans, key=lambda plan: plan.name != waiting.pod[1]):
         for each in (*plan.containers, *plan.init):

@@ -34,7 +34,7 @@ class Names:
             return self._no_service((labels[1], labels[0]), "")
         if len(labels) == 2:
             return self._no_pod((home, labels[1]), labels[0]) if self._near(home, labels) else _OUTSIDE
-        if len(labels) == 3 and (full or labels[2] in known):
+        if len(labels) == 3 and (full or labels[2] in known or self._near(home, labels)):
             return self._no_pod((labels[2], labels[1]), labels[0])
         return _OUTSIDE
 

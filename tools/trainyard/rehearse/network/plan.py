@@ -87,6 +87,8 @@ class Waiting:
     """The likely cause in a few words."""
     policies: tuple[str, ...] = ()
     """Names of the NetworkPolicies that isolate the pod whose side dropped the connection."""
+    rule: tuple[str, tuple[str | int, ...]] | None = None
+    """Of these policies the one with the rule that comes nearest to letting it through, and where in it that fails."""
 
 
 def namespace_of(item: Mapping[str, Any]) -> str:

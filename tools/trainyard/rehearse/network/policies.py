@@ -16,6 +16,7 @@ from trainyard.workload.selectors import Labels, selects
 
 Direction = Literal["ingress", "egress"]
 DIRECTIONS: tuple[Direction, ...] = ("ingress", "egress")
+PEERS = {"ingress": "from", "egress": "to"}
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
@@ -33,6 +34,15 @@ class Opening:
     ports: tuple[int, int] | None = None
     """First and last port; None for all of the protocol's."""
 
+    def holds(self, address: str) -> bool:
+        """Whether an address is one of the other end."""
+        within = self.peers is None or any(holds(each, address) for each in self.peers)
+        return within and not any(holds(each, address) for each in self.without)
+
+    def carries(self, protocol: str, port: int) -> bool:
+        """Whether it is open for a port."""
+        return self.protocol in (None, protocol) and (self.ports is None or self.ports[0] <= port <= self.ports[1])
+
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
@@ -47,7 +57,7 @@ class Isolation:
 
 def isolations(plan: NetworkPlan, addresses: Addresses) -> tuple[Isolation, ...]:
     """Every pod and direction that policies isolate."""
-    cluster = _Cluster(plan, addresses)
+    cluster = Cluster(plan, addresses)
     found = []
     for pod in cluster.pods:
         if pod.host_network:
@@ -78,7 +88,7 @@ def _selects_pod(policy: Mapping[str, Any], pod: PodSpot) -> bool:
     return selector is None or selects(selector, Labels(pod.labels)) is True
 
 
-class _Cluster:
+class Cluster:
     """The ends that a rule may speak of."""
 
     def __init__(self, plan: NetworkPlan, addresses: Addresses) -> None:
@@ -89,15 +99,21 @@ class _Cluster:
             name: Labels({**plan.namespaces.get(name, {}), NAMESPACE_LABEL: name}) for name in sorted(names)
         }
 
+    def address(self, pod: PodSpot) -> str:
+        """A pod's address."""
+        return self._addresses.pods[pod.key]
+
     def openings(self, policy: Mapping[str, Any], pod: PodSpot, direction: Direction) -> Iterator[Opening]:
         """What the rules of a policy let through to or from a pod that it selects."""
         for _, rule in entries(mapping(policy.get("spec")).get(direction)):
-            listed = sequence(rule.get("from" if direction == "ingress" else "to"))
-            everybody = [Opening(None)]
-            ends = [self._end(mapping(peer), namespace_of(policy)) for peer in listed] if listed else everybody
-            for end in ends:
+            for end in self.ends(policy, rule, direction):
                 if end.peers != ():
-                    yield from self._through(end, rule, pod, direction)
+                    yield from self.through(end, rule, pod, direction)
+
+    def ends(self, policy: Mapping[str, Any], rule: Mapping[Any, Any], direction: Direction) -> list[Opening]:
+        """The other ends that a rule speaks of, on any port."""
+        listed = sequence(rule.get(PEERS[direction]))
+        return [self._end(mapping(peer), namespace_of(policy)) for peer in listed] if listed else [Opening(None)]
 
     def _end(self, peer: Mapping[Any, Any], namespace: str) -> Opening:
         if "ipBlock" in peer:
@@ -118,7 +134,8 @@ class _Cluster:
             if near and chosen and not pod.host_network:
                 yield pod
 
-    def _through(self, end: Opening, rule: Mapping[Any, Any], pod: PodSpot, direction: Direction) -> Iterator[Opening]:
+    def through(self, end: Opening, rule: Mapping[Any, Any], pod: PodSpot, direction: Direction) -> Iterator[Opening]:
+        """What a rule lets through of an end that it speaks of."""
         listed = sequence(rule.get("ports"))
         if not listed:
             yield end
@@ -145,10 +162,5 @@ class _Cluster:
         for other in self.pods:
             number = other.ports.get((protocol, name))
             address = self._addresses.pods[other.key]
-            if number is not None and not other.host_network and _holds(end, address):
+            if number is not None and not other.host_network and end.holds(address):
                 yield Opening((address,), (), protocol, (number, number))
-
-
-def _holds(end: Opening, address: str) -> bool:
-    within = end.peers is None or any(holds(each, address) for each in end.peers)
-    return within and not any(holds(each, address) for each in end.without)

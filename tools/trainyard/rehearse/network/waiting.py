@@ -1,7 +1,7 @@
 """Who waits for whom: sockets that get no answer, what the router dropped, and names that were asked for in vain."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,13 +10,16 @@ from trainyard.rehearse.network.addresses import DNS_POD, Addresses
 from trainyard.rehearse.network.endpoints import Service
 from trainyard.rehearse.network.explain import Names, names_in_vain
 from trainyard.rehearse.network.names import searches
-from trainyard.rehearse.network.plan import PodSpot, Waiting
-from trainyard.rehearse.network.policies import Isolation
+from trainyard.rehearse.network.nearest import Near, nearest
+from trainyard.rehearse.network.plan import PodSpot, Waiting, name_of, namespace_of
+from trainyard.rehearse.network.policies import Cluster, Direction, Isolation
 
 _SYN_SENT = "02"
 
 Dialled = tuple[str, str, str, int]
 """Address of the source and of the destination, protocol, port."""
+Dropped = tuple[str, tuple[str, ...], tuple[str, tuple[str | int, ...]] | None]
+"""Why a connection is dropped, the policies that have it so, and the rule that comes nearest to letting it through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +102,10 @@ class Reader:
             behind = self._behind(dialled)
             told |= {*behind, dialled}
             dropped = next((found for each in behind if (found := self._dropped(each, seen))), None)
-            yield self._waiting(dialled, "SYN-SENT", *(dropped or ("no answer comes",)))
+            yield self._waiting(dialled, "SYN-SENT", *(dropped or ("no answer comes", (), None)))
         noted = {each for name in ("cut", "egress", "ingress") for each in seen.sets[f"{name}_dropped"]}
         for dialled in sorted(noted - told):
-            yield self._waiting(dialled, "DROPPED", *(self._dropped(dialled, seen) or ()))
+            yield self._waiting(dialled, "DROPPED", *(self._dropped(dialled, seen) or ("", (), None)))
         for dialled in sorted(seen.sets["refused"]):
             yield self._waiting(dialled, "REFUSED", f"nothing listens there on {dialled[2]} {dialled[3]}")
         for dialled in sorted(seen.sets["unserved"]):
@@ -126,18 +129,19 @@ class Reader:
             if (number := each.on(pod)) is not None
         ] or [dialled]
 
-    def _dropped(self, dialled: Dialled, seen: Observed) -> tuple[str, tuple[str, ...]] | None:
+    def _dropped(self, dialled: Dialled, seen: Observed) -> Dropped | None:
         """Why the router drops it, and the policies that have it do so."""
-        source, target, protocol, port = dialled
+        _, _, protocol, port = dialled
         if dialled in seen.sets["cut_dropped"]:
-            return "the rehearsal has cut these two off from each other", ()
+            return "the rehearsal has cut these two off from each other", (), None
         if dialled in seen.sets["egress_dropped"]:
-            return self._closed(f"no egress rule lets {protocol} {port} out of", source, "egress")
+            return self._closed(f"no egress rule lets {protocol} {port} out of", dialled, "egress")
         if dialled in seen.sets["ingress_dropped"]:
-            return self._closed(f"no ingress rule lets {protocol} {port} in to", target, "ingress")
+            return self._closed(f"no ingress rule lets {protocol} {port} in to", dialled, "ingress")
         return None
 
-    def _closed(self, what: str, address: str, direction: str) -> tuple[str, tuple[str, ...]]:
+    def _closed(self, what: str, dialled: Dialled, direction: Direction) -> Dropped:
+        address = dialled[0] if direction == "egress" else dialled[1]
         policies = sorted(
             name
             for each in self.isolations
@@ -145,7 +149,21 @@ class Reader:
             for name in each.policies
         )
         isolate = "network policy isolates" if len(policies) == 1 else "network policies isolate"
-        return f"{what} {self._who(address)}: {isolate} it: {', '.join(policies)}", tuple(policies)
+        told = f"{what} {self._who(address)}: {isolate} it: {', '.join(policies)}"
+        near = self._nearest(policies, dialled, direction)
+        if near is None:
+            return told, tuple(policies), None
+        return f"{told}; {near.why}", tuple(policies), (near.policy, near.path)
+
+    def _nearest(self, policies: Collection[str], dialled: Dialled, direction: Direction) -> Near | None:
+        source, target, protocol, port = dialled
+        ends = self._pod(source), self._pod(target)
+        pod, peer = ends if direction == "egress" else reversed(ends)
+        if pod is None or peer is None:
+            return None
+        plan = self.names.plan
+        held = [each for each in plan.policies if name_of(each) in policies and namespace_of(each) == pod.key[0]]
+        return nearest(Cluster(plan, self.addresses), held, pod, peer, direction, protocol, port)
 
     def _unserved(self, dialled: Dialled) -> str:
         _, target, protocol, port = dialled
@@ -176,11 +194,18 @@ class Reader:
                     why = f"dnsPolicy {pod.dns_policy} asks the node's DNS servers, which know no name of the cluster"
                 yield Waiting(pod.key, name, "", 53, "DNS", "NXDOMAIN", why)
 
-    def _waiting(self, dialled: Dialled, state: str, why: str, policies: tuple[str, ...] = ()) -> Waiting:
+    def _waiting(
+        self,
+        dialled: Dialled,
+        state: str,
+        why: str,
+        policies: tuple[str, ...] = (),
+        rule: tuple[str, tuple[str | int, ...]] | None = None,
+    ) -> Waiting:
         source, target, protocol, port = dialled
         pod = self._pod(source)
         dialler = pod.key if pod else ("", source)
-        return Waiting(dialler, self._who(target), target, port, protocol, state, why, policies)
+        return Waiting(dialler, self._who(target), target, port, protocol, state, why, policies, rule)
 
     def _pod(self, address: str) -> PodSpot | None:
         return next((pod for pod in (*self.pods, DNS_POD) if self.addresses.pods[pod.key] == address), None)
