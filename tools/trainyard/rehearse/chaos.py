@@ -81,6 +81,8 @@ def event(text: str) -> Event:
     pods = tuple(what.split(",")) if what else ()
     if (kind == "cut") != (len(pods) == 2):
         raise UsageError(f"--chaos {text}: cut, and no other, names two pods, as in cut=A,B@5")
+    if len(set(pods)) < len(pods):
+        raise UsageError(f"--chaos {text}: a pod cannot be cut off from itself")
     return Event(kind, step, pods)
 
 
@@ -106,7 +108,10 @@ class Chaos:
     done: list[Event] = field(default_factory=list)
     saved: list[int] = field(default_factory=list)
     """Steps with a checkpoint when the first of them was done."""
-    undo_cut: Event | None = None
+    cuts: list[Event] = field(default_factory=list)
+    """Pods that are cut off from each other."""
+    given_up: int = 0
+    """How often a container had ended with an error when the last cut was made, or the disk was filled."""
     elastic: bool = False
     """Whether the job can do with fewer nodes."""
     away: Away | None = None
@@ -133,12 +138,14 @@ class Chaos:
         if due and self.kept is not None and not there:
             return
         for each in due:
+            if all(pod.over for pod in engine.pods.values()):
+                break  # it happens to the pods that follow
             self.saved = self.saved or there
             self.events.remove(each)
             self.done.append(each)
             engine.say(f"chaos: {each.text}")
             self._do(engine, each)
-        if engine.replaced or engine.anew or any(pod.over and pod.phase == "failed" for pod in engine.pods.values()):
+        if engine.given_up > self.given_up:
             self._relent(engine)
 
     def _do(self, engine: Engine, each: Event) -> None:
@@ -156,10 +163,12 @@ class Chaos:
                     pod.disrupted = not pod.over
                     pod.stop()
             case "cut":
-                engine.place.network.cut(*(_named(engine, name).spot for name in each.pods))
-                self.undo_cut = each
+                engine.place.network.cut(*(engine.pods[name].spot for name in each.pods))
+                self.cuts.append(each)
+                self.given_up = engine.given_up
             case "fill-disk" if self.disk is not None:
                 _fill(self.disk)
+                self.given_up = engine.given_up
             case "slow-disk" if self.disks is not None:
                 self.disks.slow(each.claim, each.bytes_per_second)
 
@@ -183,15 +192,9 @@ class Chaos:
         """Give back what the job needs to go on: room on its disk, and the connection."""
         if self.disk is not None:
             (self.disk / ".filler").unlink(missing_ok=True)
-        if self.undo_cut is not None:
-            engine.place.network.join(*(_named(engine, name).spot for name in self.undo_cut.pods))
-            self.undo_cut = None
-
-
-def _named(engine: Engine, name: str) -> RunningPod:
-    if name not in engine.pods:
-        raise UsageError(f"--chaos: there is no pod {name}; there are {', '.join(engine.pods)}")
-    return engine.pods[name]
+        for each in self.cuts:
+            engine.place.network.join(*(engine.pods[name].spot for name in each.pods))
+        self.cuts.clear()
 
 
 def _victim(engine: Engine) -> RunningPod:

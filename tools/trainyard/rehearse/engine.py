@@ -179,6 +179,12 @@ class Engine:
         self.steps = steps
         return self.failures >= SAME_FAILURES * max(1, len(self.plans) // 2)
 
+    @property
+    def given_up(self) -> int:
+        """How often a container has ended with an error, those that were started again in place included."""
+        before = sum(each.restarted + 1 for each in self.ended)
+        return before + sum(code != 0 for pod in self.pods.values() for each in pod.main for code in each.codes)
+
     def say(self, text: str) -> None:
         """A line of the rehearsal's own."""
         self.place.log("", "", text)

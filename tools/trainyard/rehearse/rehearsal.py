@@ -112,6 +112,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
         settings = _settings(workload)
         kept = checkpoints(plans, folders, settings)
         disk = _disk(wishes, kept, volumes)
+        _check_cuts(wishes.chaos, [each.name for each in plans], network)
         events = tuple(_on_a_claim(each, plans, kept, volumes) for each in wishes.chaos)
         slow = [each.claim for each in events if each.kind == "slow-disk"]
         disks = stack.enter_context(closing(SlowDisks(slow))) if slow else None
@@ -124,6 +125,8 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
         first = _run(
             workload, paired, place, wishes, log, Chaos(list(events), kept, disk, disks, elastic=elastic(workload))
         )
+        if first.outcome.ending == "succeeded" and first.chaos.events:
+            raise InputError(_did_not_happen(first), loaded.name)
         saved = tuple(kept.steps()) if kept is not None else ()
         second, goes_on_from = None, None
         if first.outcome.ending == "succeeded" and wishes.again and kept is not None and not wishes.chaos:
@@ -145,6 +148,25 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
             unchecked=tuple(network.unchecked),
             trains=kept is not None and any(each.trains for plan in plans for each in plan.containers),
         )
+
+
+def _check_cuts(events: Sequence[Event], pods: Sequence[str], network: Network) -> None:
+    """UsageError where a cut is asked for that no network or no pods could have."""
+    for each in (each for each in events if each.kind == "cut"):
+        if not network.strict:
+            raise UsageError(f"--chaos {each.text}: on loopback no pod can be cut off from another")
+        for name in each.pods:
+            if name not in pods:
+                raise UsageError(f"--chaos {each.text}: there is no pod {name}; there are {', '.join(pods)}")
+
+
+def _did_not_happen(run: Run) -> str:
+    """Why a run came to a good end without what was asked for."""
+    told = ", ".join(each.text for each in run.chaos.events)
+    last = max(run.observed.losses, default=None)
+    if last is None:
+        return f"--chaos {told} did not happen: the job prints no steps of training"
+    return f"--chaos {told} did not happen: until the last step, {last}, there was no checkpoint to come back to"
 
 
 def _disk(wishes: Wishes, kept: Checkpoints | None, volumes: Volumes) -> Path | None:

@@ -103,7 +103,7 @@ class Substitutes:
             case "STEPS":
                 return self._say("steps", name, value, str(self.steps))
             case "WARMUP_STEPS" if value.isdigit():
-                return str(min(int(value), 2))
+                return str(min(int(value), 2, self.steps - 1))
             case "CHECKPOINT_EVERY_STEPS":
                 return self._say("steps between checkpoints", name, value, str(self.save_every))
             case "METRICS_EVERY_STEPS":
