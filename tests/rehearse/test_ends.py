@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.rehearse.rehearsing import TOOL
+from trainyard.errors import UsageError
 from trainyard.rehearse.state import PREFIX, sweep
+from trainyard.rehearse.voices import Voices
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
 
@@ -119,3 +122,25 @@ def test_a_program_of_the_image_is_named_by_what_stands_in_for_it(tmp_path: Path
 
     assert done.returncode == 0, done.stderr
     assert "sleeper-0 | stands in" in done.stderr
+
+
+def test_a_log_that_nobody_reads_stops_no_rehearsal(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(
+        SLEEPS.replace(f"trap '' TERM; echo asleep; sleep {NUMBER} & wait; wait", "echo 1; echo 2")
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    done = subprocess.run(
+        [TOOL, "job.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=writer, text=True, check=False
+    )
+
+    os.close(writer)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 job passes")
+
+
+def test_a_folder_of_logs_that_cannot_be_made_is_told_first(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(UsageError, match=r"--logs .*/file/logs: cannot be made: not a directory"):
+        Voices(sys.stderr, color=False, folder=tmp_path / "file" / "logs")

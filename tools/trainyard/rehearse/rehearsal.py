@@ -128,9 +128,11 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
         if first.outcome.ending == "succeeded" and first.chaos.events:
             raise InputError(_did_not_happen(first), loaded.name)
         saved = tuple(kept.steps()) if kept is not None else ()
-        second, goes_on_from = None, None
+        second, goes_on_from, untried = None, None, []
         if first.outcome.ending == "succeeded" and wishes.again and kept is not None and not wishes.chaos:
             goes_on_from = kept.step_back()
+            if goes_on_from is None and saved:
+                untried.append(f"resuming: there is no checkpoint before that of step {saved[-1]} to go on from")
             if goes_on_from is not None:
                 log("", "", f"again, to go on from the checkpoint of step {goes_on_from}")
                 second = _run(workload, paired, place, wishes, log, Chaos([]))
@@ -145,7 +147,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
             made_up=tuple(dict.fromkeys(made_up)),
             invented=tuple(dict.fromkeys(volumes.invented)),
             strict=network.strict,
-            unchecked=tuple(network.unchecked),
+            unchecked=(*network.unchecked, *untried),
             trains=kept is not None and any(each.trains for plan in plans for each in plan.containers),
         )
 

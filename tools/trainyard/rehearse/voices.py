@@ -1,10 +1,12 @@
 """The logs of all pods: merged with a colour for each, or a file each."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from trainyard.errors import UsageError
 from trainyard.report.escape import visible
 
 _COLORS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
@@ -23,6 +25,15 @@ class Voices:
     numbers: dict[str, int] = field(default_factory=dict)
     wide: int = 0
 
+    def __post_init__(self) -> None:
+        """Make the folder. UsageError where it cannot be."""
+        try:
+            if self.folder is not None:
+                self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = (error.strerror or "unknown").lower()
+            raise UsageError(f"--logs {self.folder}: cannot be made: {reason}") from None
+
     def expect(self, pods: Mapping[str, int] | list[str]) -> None:
         """Know the names before they speak, so that columns line up."""
         self.wide = max((len(pod) for pod in pods), default=0)
@@ -39,10 +50,13 @@ class Voices:
         if self.color:
             number = self.numbers.setdefault(name, len(self.numbers))
             code = _OWN if not pod else str(_COLORS[number % len(_COLORS)])
-            self.out.write(f"\x1b[{code}m{name:<{self.wide}}\x1b[0m | {text}\n")
-        else:
+            name = f"\x1b[{code}m{name:<{self.wide}}\x1b[0m"
+        try:
             self.out.write(f"{name:<{self.wide}} | {text}\n")
-        self.out.flush()
+            self.out.flush()
+        except OSError:  # nobody reads on, or the disk is full: the job goes on, and its verdict comes
+            self.quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
 
     def close(self) -> None:
         """Close the files."""
@@ -53,6 +67,5 @@ class Voices:
         key = pod, container
         if key not in self.files:
             assert self.folder is not None
-            self.folder.mkdir(parents=True, exist_ok=True)
             self.files[key] = (self.folder / f"{pod}.{container}.log").open("w")
         return self.files[key]
