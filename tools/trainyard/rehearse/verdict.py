@@ -7,6 +7,7 @@ from trainyard.objects import Spot
 from trainyard.pipeline import finding_of, found_by_rules
 from trainyard.rehearse import rules
 from trainyard.rehearse.disk.slow import Held, size
+from trainyard.rehearse.miscounted import miscounted
 from trainyard.rehearse.network import Waiting
 from trainyard.rehearse.probes import FIELDS, Condemned
 from trainyard.rehearse.rehearsal import Run, Seen
@@ -71,7 +72,8 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
     if (full := _shared_memory(seen, run)) is not None:
         yield full
         return
-    if outcome.ending in ("hangs", "timeout") or not run.observed.errors or _blocked(run):
+    counted = None if run.chaos.done else miscounted(seen.loaded.workload)
+    if counted is None and (outcome.ending in ("hangs", "timeout") or not run.observed.errors or _blocked(run)):
         connections = list(_of_waiting(seen, run))
         if connections:
             yield from connections
@@ -82,7 +84,10 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
         message, spot = _hang(seen, run)
         yield rules.HANGS, Problem(message, spot, help=_standing(run))
     else:
-        yield rules.FAILS, _failure(seen, run)
+        failure = _failure(seen, run)
+        if counted is not None:
+            failure = Problem(f"{counted[0]}; {failure.message}", counted[1], help=failure.help)
+        yield rules.FAILS, failure
 
 
 def _probed(seen: Seen, pod: str, name: str, wrong: Condemned) -> Problem:
@@ -200,14 +205,8 @@ def _hang(seen: Seen, run: Run) -> tuple[str, Spot]:
     last = max(run.observed.losses, default=None)
     where = f"after step {last}" if last is not None else "before the first step"
     message = f"the job stands still {where}, {joined}: {run.outcome.reason}"
-    every = seen.loaded.workload.pod_sets
-    mains = [(each, main) for each in every if (main := each.main()) is not None and main.launch is not None]
-    waits = [(each, main.launch.option("nnodes")) for each, main in mains if main.launch is not None]
-    pods = sum(each.count.value or 0 for each, nodes in waits if nodes is not None)
-    for _, nodes in waits:
-        least = str(nodes.value).partition(":")[0] if nodes is not None else ""
-        if nodes is not None and least.isdigit() and int(least) > pods:
-            return f"{message}; torchrun waits for nnodes {least}, but {pods} pods run it", nodes.spot
+    if (counted := miscounted(seen.loaded.workload)) is not None:
+        return f"{message}; {counted[0]}", counted[1]
     return message, _main_spot(seen)
 
 
