@@ -31,13 +31,13 @@ examples:
 exit codes:
   0    the job met, trained, saved and resumed
   1    it did not: findings, at the fields that are to blame
-  2    bad usage, or a job that cannot be rehearsed
+  2    bad usage, or a job that cannot be rehearsed as asked
   3    a fault of the tools or of their set-up
   130  interrupted
 
-It needs Linux, bubblewrap, and the trainer's Python, which the first run sets up. As root each pod has a network of its
-own, with the cluster's names and NetworkPolicies; else all share the loopback interface, and the report says what was
-not checked. What it shows, and what the linter shows: docs/rehearsal.md
+It needs Linux, bubblewrap, and the trainer's Python, which the first run sets up. As root, or where users may make
+namespaces, each pod has a network of its own, with the cluster's names and NetworkPolicies; else all share the loopback
+interface, and the report says what was not checked. What it shows, and what the linter shows: docs/rehearsal.md
 """
 _COUNT = commandline.count(64)
 _SECONDS = commandline.number("number of seconds", most=86400)

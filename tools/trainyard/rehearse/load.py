@@ -13,7 +13,7 @@ from trainyard.rehearse.scale import Scale, rendered_smaller, smaller_spec
 from trainyard.rehearse.smaller import USUAL, NotScaled, smaller
 from trainyard.render import render
 from trainyard.rendered import Prepared
-from trainyard.rules.world import ranks
+from trainyard.rules.world import one_a_gpu, ranks
 from trainyard.sources import Sources
 from trainyard.unit import Unit
 from trainyard.workload import workloads
@@ -63,7 +63,14 @@ def _plain(name: str, unit: Unit, origin: Origin, sources: Sources, scale: Scale
         if scale.nodes is not None or scale.gpus_per_node is not None:
             raise InputError(f"cannot be rehearsed at another size than its own: {reason}", name) from None
         job, why = full, str(reason)
-    return Loaded(name, job, full, unit, ranks(job), origin, sources, why)
+    return Loaded(name, job, full, unit, _ranks(job), origin, sources, why)
+
+
+def _ranks(job: Workload) -> int | None:
+    """Ranks that its launcher starts, or of mpirun, which is told how many, those that its GPUs could take."""
+    started, mains = ranks(job), [pod_set.main() for pod_set in job.pod_sets]
+    told = any(main.launch.option("np") is not None for main in mains if main is not None and main.launch is not None)
+    return max(started, one_a_gpu(job) or 0) if started and told else started
 
 
 def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Path) -> Loaded:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from trainyard.discover import discover
-from trainyard.finding import Severity
+from trainyard.finding import Finding, Severity
 from trainyard.generated import update
 from trainyard.pipeline import lint
 
@@ -23,13 +23,18 @@ def table() -> str:
     lines = ["| case | linter | rehearsal |", "|---|---|---|"]
     for file in files:
         name = str(file.relative_to(HOME))
-        rules = [each.rule for each in found.findings if name in each.jobs and each.severity is Severity.ERROR]
+        rules = [_linked(each) for each in found.findings if name in each.jobs and each.severity is not Severity.INFO]
         told = _EXPECT.search(file.read_text())
         seen = f"[{told['rule']}](rules/{told['rule']}.md)" if told else "nothing"
-        linted = ", ".join(f"[{rule}](rules/{rule}.md)" for rule in dict.fromkeys(rules)) or "nothing"
+        linted = ", ".join(dict.fromkeys(rules)) or "nothing"
         link = f"[{file.parent.name.replace('-', ' ')}](../{name})"
         lines.append(f"| {link} | {linted} | {seen} |")
     return "\n".join(lines) + "\n"
+
+
+def _linked(finding: Finding) -> str:
+    warns = ", a warning" if finding.severity is Severity.WARNING else ""
+    return f"[{finding.rule}](rules/{finding.rule}.md){warns}"
 
 
 def page(text: str) -> str:

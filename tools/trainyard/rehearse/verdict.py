@@ -112,8 +112,8 @@ def _of_success(seen: Seen, run: Run) -> Iterator[Told]:
     joined = max((each.world for each in run.observed.ranks()), default=0)
     got = world if isinstance(world, int) else joined
     if expected and got and got < expected and not run.chaos.done:
-        message = f"{got} ranks trained together, but the job has {expected}"
-        yield rules.MISSING, Problem(message, _main_spot(seen), help="each pod trains alone, or a GPU has no rank")
+        message = f"{got} {'rank' if got == 1 else 'ranks'} trained together, but the job has {expected}"
+        yield rules.MISSING, Problem(message, _count_spot(seen), help="each pod trains alone, or a GPU has no rank")
     if run.chaos.saved and run.outcome.replaced and not run.observed.resumed_from:
         message = f"after {_events(run)} the run began again at its first step"
         yield rules.UNSAVED, Problem(message, _main_spot(seen))
@@ -255,6 +255,13 @@ def _main_spot(seen: Seen) -> Spot:
         if main is not None and main.launch is not None:
             return main.launch.spot
     return seen.loaded.workload.object.at()
+
+
+def _count_spot(seen: Seen) -> Spot:
+    """Where mpirun is told how many ranks to start, else the launcher."""
+    mains = [pod_set.main() for pod_set in seen.loaded.workload.pod_sets]
+    told = [main.launch.option("np") for main in mains if main is not None and main.launch is not None]
+    return next((np.spot for np in told if np is not None), _main_spot(seen))
 
 
 def _pod_spot(seen: Seen, pod: str, field: str) -> Spot:

@@ -47,7 +47,7 @@ def ranks(workload: Workload) -> int | None:
     """Ranks of the whole job, or None where one factor is not known."""
     launches = list(starts(workload))
     if any(start.launch.launcher in _OF_ALL_HOSTS for start in launches):
-        return _asked_of_mpi(launches) or _one_a_gpu(workload)
+        return _asked_of_mpi(launches) or one_a_gpu(workload)
     accelerated = [start for start in launches if start.launch.launcher == "accelerate"]
     if accelerated:
         return _accelerated(accelerated, workload)
@@ -130,10 +130,11 @@ def _accelerated(launches: list[Start], workload: Workload) -> int | None:
         return whole(asked.value) or None
     if launches[0].launch.option("config_file") is not None:
         return None
-    return _one_a_gpu(workload)
+    return one_a_gpu(workload)
 
 
-def _one_a_gpu(workload: Workload) -> int | None:
+def one_a_gpu(workload: Workload) -> int | None:
+    """Ranks of the whole job where each GPU has one; None where they are not known, or there are none."""
     counts = list(_gpus(workload))
     return None if None in counts else sum(count or 0 for count in counts) or None
 
