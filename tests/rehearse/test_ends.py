@@ -144,3 +144,14 @@ def test_a_folder_of_logs_that_cannot_be_made_is_told_first(tmp_path: Path) -> N
 
     with pytest.raises(UsageError, match=r"--logs .*/file/logs: cannot be made: not a directory"):
         Voices(sys.stderr, color=False, folder=tmp_path / "file" / "logs")
+
+
+def test_a_job_that_hangs_has_no_exit_codes_yet(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(SLEEPS)
+
+    done = subprocess.run(
+        [TOOL, "job.yaml", "--patience", "1"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert "1 pod still at work" in next(line for line in done.stdout.splitlines() if " ended  hung" in line)

@@ -122,7 +122,10 @@ def _ending(run: Run) -> str:
 def _codes(run: Run) -> str:
     counted = [each for each in run.outcome.pods if not each.wound_down]
     bad = [f"{each.pod} {name} {code}" for each in counted for name, code in each.codes.items() if code]
-    return f"exit codes {', '.join(dict.fromkeys(bad))}" if bad else "all exit codes 0"
+    if bad:
+        return f"exit codes {', '.join(dict.fromkeys(bad))}"
+    at_work = sum(not each.codes for each in counted)
+    return f"{_plural(at_work, 'pod')} still at work" if at_work else "all exit codes 0"
 
 
 def _plural(count: int, noun: str) -> str:
