@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard import codec
+from trainyard.applied import applied_targets
 from trainyard.cache import LINK, Cache, Digests, text_digest
 from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import Fault, InputError
@@ -22,7 +23,7 @@ from trainyard.outcome import Judgement, Outcome, conclude
 from trainyard.patterns import pattern
 from trainyard.rules.registry import Problem, Rule, declare
 from trainyard.sources import Sources, decoded
-from trainyard.synced import synced_otherwise, unsynced
+from trainyard.synced import altered_lists, synced_otherwise, unsynced
 from trainyard.unit import Unit
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ def lint(
     sources = Sources(root)
     digests = Digests(root)
     run = _Run(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress)
-    targets, errors = list(found.targets), list(found.errors)
+    applied = applied_targets(root) if found.whole else []
+    everything = [*found.targets, *applied]
+    targets, errors = everything, list(found.errors)
     if any(target.name == STDIN for target in targets):
         try:
             sources.add(STDIN, decoded(stdin, STDIN))
@@ -91,7 +94,7 @@ def lint(
             targets = [target for target in targets if target.name != STDIN]
     number, count = shard
     targets = targets[number - 1 :: count]
-    others = {target.name for target in found.targets} - {target.name for target in targets}
+    others = {target.name for target in everything} - {target.name for target in targets}
     errors = errors if number == 1 else []
     edits: list[Finding] = []
     if changed is not None:
@@ -110,12 +113,13 @@ def lint(
     if changed is not None:
         folders = synced_otherwise(folders, differing)
     beside = unsynced(root, folders, sources, whole=found.whole and number == 1)
+    beside += altered_lists(root, [target.name for target in targets], sources)
     if count > 1:
         beside = [finding for finding in beside if others.isdisjoint(finding.jobs)]
     judgements = run.judge(targets)
     unread = [input_finding(error, error.file) for error in errors]
     whole = found.whole and changed is None and count == 1 and not errors
-    outcome = conclude(sources, unread + edits + beside, judgements, whole)
+    outcome = conclude(sources, unread + edits + beside, judgements, whole, {target.name for target in applied})
     if changed is not None and not outcome.units:
         return replace(outcome, note=f"no job reads what changed since {changed}")
     return outcome

@@ -2,11 +2,25 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from trainyard.cache import text_digest
 from trainyard.errors import InputError
-from trainyard.finding import Finding, Place, Position, Severity
-from trainyard.listed import JOB_FILES, cluster_of, cluster_position, clusters_with_flux, is_in_place, list_file, listed
+from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
+from trainyard.listed import (
+    JOB_FILES,
+    all_jobs,
+    altered,
+    cluster_of,
+    cluster_position,
+    clusters_with_flux,
+    is_in_place,
+    list_file,
+    listed,
+    listing,
+)
 from trainyard.rules.registry import Rule, declare
 from trainyard.sources import Sources
 
@@ -71,6 +85,31 @@ OUT_OF_REACH = declare(
     """,
 )
 
+ALTERED = declare(
+    "GIT020",
+    "job-list-altered",
+    Severity.ERROR,
+    """The list of jobs that Flux reads is not what tools/list-jobs writes.
+
+    Every pull request that adds a job changes that file, so nobody reads it closely, and Flux applies whatever stands
+    there. It is written, byte for byte, from the folders below jobs/: an entry says a job's name, its team and its
+    folder, and nothing else may stand in it or beside it.
+
+    Bad:
+        # clusters/gpu-east/flux/jobs/jobs.yaml
+        metadata: {name: my-run, namespace: research}
+        spec: {path: ./jobs/research/my-run, targetNamespace: vision}
+
+    Good:
+        # clusters/gpu-east/flux/jobs/jobs.yaml
+        metadata: {name: my-run, namespace: research}
+        spec: {path: ./jobs/research/my-run}
+
+    Source: https://fluxcd.io/flux/components/kustomize/kustomizations/
+    """,
+    fix="safe",
+)
+
 RENDERED_OTHERWISE = declare(
     "GIT012",
     "rendered-otherwise",
@@ -105,6 +144,36 @@ def unsynced(root: Path, jobs: Sequence[str], sources: Sources, *, whole: bool) 
     found = [finding for job in jobs for finding in (*_misplaced(job), *_shadowed(root, job))]
     found += [finding for job in jobs if is_in_place(job) for finding in _unlisted(job, sources, lists)]
     return [*found, *_gone(root, lists)] if whole else found
+
+
+def altered_lists(root: Path, folders: Iterable[str], sources: Sources) -> list[Finding]:
+    """A finding for each list of jobs in one of `folders` that tools/list-jobs would have written otherwise."""
+    found = []
+    for folder in folders:
+        cluster = folder.removeprefix("clusters/").removesuffix("/flux/jobs")
+        file = list_file(cluster)
+        if file.rpartition("/")[0] != folder or not sources.is_file(file):
+            continue
+        with suppress(InputError):  # one that cannot be read cannot be rendered either, and that is told
+            if (line := altered(sources.text(file))) is not None:
+                length = len(sources.lines(file)[line - 1 : line][0]) if line <= len(sources.lines(file)) else 1
+                place = Place("", "", Position(file, line, 1, max(length, 1)), "differs from here on")
+                message = f"the list of jobs of {cluster} is not what tools/list-jobs writes: Flux applies this too"
+                finding = _finding(ALTERED, folder, message, place, "run tools/list-jobs, which writes it anew")
+                found.append(replace(finding, fix=_rewritten(root, sources, cluster)))
+    return found
+
+
+def _rewritten(root: Path, sources: Sources, cluster: str) -> Fix:
+    """The list of a cluster's jobs, written anew."""
+    says, file = "Write the list of jobs as tools/list-jobs does", list_file(cluster)
+    try:
+        text = listing(job for job in all_jobs(root, sources) if job.cluster == cluster)
+    except InputError as error:
+        return Fix(says, True, refused=f"a job cannot be listed: {error}")
+    old = sources.text(file)
+    end = old.split("\n")
+    return Fix(says, True, (Edit(file, 1, 1, len(end), len(end[-1]) + 1, text, text_digest(old)),))
 
 
 def synced_otherwise(jobs: Sequence[str], differing: Iterable[str]) -> list[str]:

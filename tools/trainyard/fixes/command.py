@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from trainyard.applied import applied_targets
 from trainyard.discover import Discovery, Target, TargetKind
 from trainyard.errors import Fault, InputError
 from trainyard.finding import Finding
@@ -35,7 +36,7 @@ def fixes(
 ) -> Made:
     """What fixing the findings of a run comes to. Nothing of the repository is written."""
     fixable = [finding for finding in outcome.findings if finding.fix is not None]
-    targets = _targets(found, outcome, fixable)
+    targets = _targets([*found.targets, *applied_targets(root)], outcome, fixable)
     if not targets:
         return Made()
     with tempfile.TemporaryDirectory(prefix="lint-jobs-") as folder:
@@ -68,9 +69,9 @@ def diff(made: Made) -> Iterator[str]:
                 yield "\\ No newline at end of file"
 
 
-def _targets(found: Discovery, outcome: Outcome, fixable: Iterable[Finding]) -> tuple[Target, ...]:
+def _targets(found: Iterable[Target], outcome: Outcome, fixable: Iterable[Finding]) -> tuple[Target, ...]:
     """Those that a fix concerns; all that were judged where one edits what several may share."""
-    judged = tuple(target for target in found.targets if target.name in outcome.units)
+    judged = tuple(target for target in found if target.name in outcome.units)
     jobs: set[str] = set()
     for finding in fixable:
         jobs.update(finding.jobs)
