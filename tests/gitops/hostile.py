@@ -62,10 +62,11 @@ def changed(root: Path, row: Row) -> Iterator[None]:
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(_edited(name, file.read_text() if file.is_file() else "", change))
+    git(root, "add", "--all")
     try:
         yield
     finally:
-        git(root, "checkout", "--quiet", "--", ".")
+        git(root, "reset", "--quiet", "--hard")
         git(root, "clean", "--quiet", "-fdx")
 
 

@@ -1,34 +1,59 @@
 """The folders of a cluster that Argo CD and Flux apply beside its jobs, and the way by which they come to each."""
 
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trainyard.discover import Target, TargetKind, has_kustomization
-from trainyard.listed import is_in_place
+from trainyard.errors import InputError
+from trainyard.kustomization import files_read
+from trainyard.listed import clusters, is_in_place
+from trainyard.outcome import Judgement
 from trainyard.patterns import pattern
+from trainyard.sources import Sources
 
-ENTRIES = ("argocd", "flux")
-"""Where they begin: an administrator applies clusters/<name>/argocd or flux once, by hand."""
+ENTRIES = ("argocd", "flux", "flux/jobs", "flux/teams")
+"""Folders below clusters/<name> that say what is applied, by whom and from where. An administrator applies argocd or
+flux once, by hand; these lead to all others, as long as rule GIT021 has nothing to say of them."""
 
-PARTS = (*ENTRIES, "flux/jobs", "flux/teams", "platform")
-"""The folders below clusters/<name> to which these lead, as long as rule GIT021 has nothing to say of them."""
-
-_FOLDER = pattern(rf"clusters/([^/]+)/({'|'.join(PARTS)})\Z")
+_ENTRY = pattern(rf"clusters/([^/]+)/({'|'.join(ENTRIES)})\Z")
 
 
-def applied_targets(root: Path) -> list[Target]:
+def entry_targets(root: Path) -> list[Target]:
     """Those folders of all clusters that are there, to be judged with the jobs."""
-    clusters = sorted(path.name for path in (root / "clusters").glob("*/"))
-    folders = (f"clusters/{cluster}/{part}" for cluster in clusters for part in PARTS)
-    return [Target(folder, TargetKind.KUSTOMIZATION) for folder in folders if has_kustomization(root / folder)]
+    return [Target(folder, TargetKind.KUSTOMIZATION) for folder in _there(root, ENTRIES)]
 
 
-def part_of(folder: str) -> tuple[str, str] | None:
-    """Cluster and part of clusters/<cluster>/<part>; None for any other folder."""
-    found = _FOLDER.match(folder)
+def entry_of(folder: str) -> tuple[str, str] | None:
+    """Cluster and entry of clusters/<cluster>/<entry>; None for any other folder."""
+    found = _ENTRY.match(folder)
     return (found[1], found[2]) if found else None
+
+
+def without_echoes(judgements: Sequence[Judgement], entries: Collection[str], sources: Sources) -> list[Judgement]:
+    """The judgements, those of entry points without the broken input that a job tells better: they share its facts."""
+    places = [
+        finding.place.position
+        for judgement in judgements
+        if judgement.target.name not in entries
+        for finding in judgement.findings
+    ]
+    told = {place.file for place in places if place is not None}
+    return [
+        replace(each, findings=tuple(finding for finding in each.findings if not finding.input_error))
+        if told and each.target.name in entries and _reads_any(sources, each.target.name, told)
+        else each
+        for each in judgements
+    ]
+
+
+def _reads_any(sources: Sources, folder: str, files: Collection[str]) -> bool:
+    try:
+        return not files_read(sources.root, folder, sources).isdisjoint(files)
+    except InputError as error:
+        return error.file in files
 
 
 def followed(root: Path, render: Callable[[Collection[str]], Mapping[str, list[dict[str, Any]]]]) -> set[str]:
@@ -38,12 +63,17 @@ def followed(root: Path, render: Callable[[Collection[str]], Mapping[str, list[d
     neither leads to it: without them it is applied by hand.
     """
     found: set[str] = set()
-    fresh = {target.name for target in applied_targets(root)}
+    fresh = set(_there(root, (*ENTRIES, "platform")))
     while fresh:
         found |= fresh
         named = {path for objects in render(fresh).values() for data in objects for path in _paths(data)}
         fresh = {path for path in named - found if not is_in_place(path) and (root / path).is_dir()}
     return found
+
+
+def _there(root: Path, parts: Iterable[str]) -> list[str]:
+    folders = [f"clusters/{name}/{part}" for name in clusters(root) for part in parts]
+    return [folder for folder in folders if has_kustomization(root / folder)]
 
 
 def _paths(data: Mapping[str, Any]) -> Iterable[str]:

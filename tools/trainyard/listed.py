@@ -18,6 +18,9 @@ from trainyard.sources import Sources
 JOB_FILES = ("kustomization.yaml", "job.yaml")
 """What a job folder holds. The first names its cluster."""
 
+PARTS = ("base", "overlays", "clusters", "jobs")
+"""What jobs and platforms are made of."""
+
 HEAD = "# Written by tools/list-jobs from the job folders below jobs/: Flux has no generator that would find them.\n"
 
 _ENTRY = """\

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard import codec
-from trainyard.applied import applied_targets
+from trainyard.applied import entry_of, entry_targets, without_echoes
 from trainyard.cache import LINK, Cache, Digests, text_digest
 from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import Fault, InputError
+from trainyard.fetched import fetched_otherwise
 from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.masked import SECRET, without
@@ -83,7 +84,7 @@ def lint(
     sources = Sources(root)
     digests = Digests(root)
     run = _Run(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress)
-    applied = applied_targets(root) if found.whole else []
+    applied = entry_targets(root) if found.whole else []
     everything = [*found.targets, *applied]
     targets, errors = everything, list(found.errors)
     if any(target.name == STDIN for target in targets):
@@ -116,7 +117,10 @@ def lint(
     beside += altered_lists(root, [target.name for target in targets], sources)
     if count > 1:
         beside = [finding for finding in beside if others.isdisjoint(finding.jobs)]
-    judgements = run.judge(targets)
+    if found.whole and number == 1:
+        jobs = [target.name for target in everything if target.kind is not TargetKind.MANIFESTS]
+        beside += fetched_otherwise(root, jobs, sources)
+    judgements = without_echoes(run.judge(targets), {target.name for target in applied}, sources)
     unread = [input_finding(error, error.file) for error in errors]
     whole = found.whole and changed is None and count == 1 and not errors
     outcome = conclude(sources, unread + edits + beside, judgements, whole, {target.name for target in applied})
@@ -317,7 +321,7 @@ class _Run:
                 result.fail(error)
                 refused.append(result)
                 continue
-            for folder in self.platforms.to_render(files):
+            for folder in self.platforms.to_render(files) if entry_of(target.name) is None else ():
                 asked.append(folder)
                 yield folder
             asked.append(result)
@@ -342,6 +346,8 @@ class _Run:
 
     def _on_platform(self, result: "_Result", unit: Unit, origin: Origin) -> tuple[Unit, Origin]:
         """A unit with what its cluster holds. Where that is broken, the unit is judged as if nobody knew."""
+        if entry_of(unit.name) is not None:  # these come before the platform
+            return unit, origin
         try:
             result.reads = {**self.platforms.reads(unit), **result.reads}
             return self.platforms.under(unit, origin)

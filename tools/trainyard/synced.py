@@ -1,6 +1,5 @@
 """Whether Argo CD and Flux will run what is judged here: that they find the job, and render the same."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from trainyard.cache import text_digest
 from trainyard.errors import InputError
+from trainyard.fetched import shadowed
 from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
 from trainyard.listed import (
     JOB_FILES,
@@ -110,30 +110,6 @@ ALTERED = declare(
     fix="safe",
 )
 
-RENDERED_OTHERWISE = declare(
-    "GIT012",
-    "rendered-otherwise",
-    Severity.ERROR,
-    """A job folder holds a file that makes Argo CD render something else than was judged here.
-
-    `.argocd-source.yaml` and `.argocd-source-<application>.yaml` are merged into the application's source: they may set
-    images, patches and components that no kustomization.yaml shows. A file whose name ends in Chart.yaml makes Argo CD
-    take the folder for a Helm chart. Flux reads neither, so the two would run different jobs.
-
-    Bad:
-        # jobs/research/llama-8b-sft/.argocd-source.yaml
-        kustomize: {images: ["trainer=registry.example.com/other:latest"]}
-
-    Good:
-        # jobs/research/llama-8b-sft/kustomization.yaml
-        images:
-        - name: trainer
-          newName: registry.example.com/other
-
-    Source: https://argo-cd.readthedocs.io/en/stable/user-guide/parameters/
-    """,
-)
-
 
 def unsynced(root: Path, jobs: Sequence[str], sources: Sources, *, whole: bool) -> list[Finding]:
     """A finding for each of `jobs`, which are folders, that would not run as judged.
@@ -141,7 +117,7 @@ def unsynced(root: Path, jobs: Sequence[str], sources: Sources, *, whole: bool) 
     With `whole`, which says that they are all there are, also for each that a list names and is not there.
     """
     lists = {cluster: listed(sources, cluster) for cluster in clusters_with_flux(root)}
-    found = [finding for job in jobs for finding in (*_misplaced(job), *_shadowed(root, job))]
+    found = [finding for job in jobs for finding in (*_misplaced(job), *shadowed(root, job))]
     found += [finding for job in jobs if is_in_place(job) for finding in _unlisted(job, sources, lists)]
     return [*found, *_gone(root, lists)] if whole else found
 
@@ -215,16 +191,6 @@ def _misplaced(job: str) -> Iterator[Finding]:
         message = f"nothing syncs {job}: Argo CD and Flux look at jobs/<team>/<job>"
         place = Place("", "", Position(f"{job}/job.yaml", 0, 0))
         yield _finding(OUT_OF_REACH, job, message, place, "move the folder to jobs/<team>/<job>")
-
-
-def _shadowed(root: Path, job: str) -> Iterator[Finding]:
-    for name in sorted(os.listdir(root / job)):
-        overrides = name.startswith(".argocd-source") and name.endswith(".yaml")
-        if overrides or name.endswith("Chart.yaml"):
-            what = "changes what Argo CD renders" if overrides else "makes Argo CD take the folder for a Helm chart"
-            place = Place("", "", Position(f"{job}/{name}", 0, 0))
-            help = "remove it, and write what it sets into kustomization.yaml" if overrides else "rename or remove it"
-            yield _finding(RENDERED_OTHERWISE, job, f"{name} {what}, and Flux does not read it", place, help)
 
 
 def _finding(rule: Rule, job: str, message: str, place: Place, help: str, related: tuple[Place, ...] = ()) -> Finding:

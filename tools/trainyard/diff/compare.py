@@ -15,11 +15,8 @@ from trainyard.errors import InputError
 from trainyard.finding import Finding
 from trainyard.gitfiles import extract
 from trainyard.kustomization import files_read
-from trainyard.listed import is_in_place
+from trainyard.listed import PARTS, is_in_place
 from trainyard.pipeline import lint
-
-PARTS = ("base", "overlays", "clusters", "jobs")
-"""What jobs and platforms are made of."""
 
 ALIKE = 0.6
 """Part of a job.yaml that a renamed job keeps."""

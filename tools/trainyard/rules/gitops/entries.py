@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.applied import part_of
+from trainyard.applied import entry_of
 from trainyard.fieldpath import format_path
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
@@ -49,11 +49,11 @@ def not_of_an_entry_point(unit: Unit) -> Iterator[Problem]:
 
     Source: https://fluxcd.io/flux/installation/configuration/multitenancy/
     """
-    place = part_of(unit.name)
-    if place is None or place[1] not in EXPECTED:
+    place = entry_of(unit.name)
+    if place is None:
         return
-    cluster, part = place
-    allowed = EXPECTED[part]
+    cluster, entry = place
+    allowed = EXPECTED[entry]
     for obj in unit.objects:
         fitting = next((each for each in allowed if _fits(each, obj)), None)
         if fitting is None:
