@@ -169,7 +169,7 @@ class SetUp:
         return Part("old", (*pins, *self._own_sources()), tuple(module.name for module in modules), make)
 
     def _health(self) -> Part:
-        """The engines by which Argo CD and Flux judge the health of objects, and the libraries by which Flux fetches."""
+        """What Argo CD and Flux judge the health of objects with, and what Flux fetches files with."""
         module = self.home / "tools/go/health"
 
         def make(folder: Path) -> None:

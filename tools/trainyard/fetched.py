@@ -52,6 +52,7 @@ RENDERED_OTHERWISE = declare(
     Source: https://argo-cd.readthedocs.io/en/stable/user-guide/parameters/,
     https://fluxcd.io/flux/components/source/gitrepositories/#excluding-files
     """,
+    guarded=True,
 )
 
 IGNORE_FILE = ".sourceignore"

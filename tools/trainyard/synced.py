@@ -108,6 +108,7 @@ ALTERED = declare(
     Source: https://fluxcd.io/flux/components/kustomize/kustomizations/
     """,
     fix="safe",
+    guarded=True,
 )
 
 

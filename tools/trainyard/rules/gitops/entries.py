@@ -16,7 +16,7 @@ _NO_TEAMS = ("", "argocd", "default", "flux-system", "kube-public", "kube-system
 """Namespaces that are no team's."""
 
 
-@rule("GIT021", "not-of-an-entry-point", Severity.ERROR, needs=Unit)
+@rule("GIT021", "not-of-an-entry-point", Severity.ERROR, needs=Unit, guarded=True)
 def not_of_an_entry_point(unit: Unit) -> Iterator[Problem]:
     """A folder from which Argo CD or Flux starts applies something that neither needs there.
 
