@@ -13,7 +13,7 @@ from trainyard.unit import Unit
 
 HOME = Path(__file__).resolve().parents[2]
 CLUSTERS = sorted(path.name for path in (HOME / "clusters").iterdir())
-KINDS = ("argocd", "flux", "flux/jobs")
+KINDS = ("argocd", "flux", "flux/jobs", "flux/teams")
 
 Json = dict[str, Any]
 

@@ -34,6 +34,8 @@ def version(text: str, module: str) -> str:
         ("github.com/argoproj/argo-cd/v3", "github.com/yuin/gopher-lua"),
         ("github.com/fluxcd/kustomize-controller", "github.com/fluxcd/pkg/runtime"),
         ("github.com/fluxcd/kustomize-controller", "github.com/google/cel-go"),
+        ("github.com/fluxcd/source-controller", "github.com/fluxcd/pkg/sourceignore"),
+        ("github.com/fluxcd/source-controller", "github.com/go-git/go-git/v5"),
     ],
 )
 def test_the_engine_is_the_project_s(project: str, engine: str) -> None:

@@ -70,6 +70,7 @@ def test_a_cluster_follows_its_own_folders(cluster: str) -> None:
         "flux": f"./clusters/{cluster}/flux",
         "jobs": f"./clusters/{cluster}/flux/jobs",
         "platform": f"./clusters/{cluster}/platform",
+        "teams": f"./clusters/{cluster}/flux/teams",
     }
 
 
@@ -86,7 +87,8 @@ def test_the_address_of_the_repository_stands_in_one_file() -> None:
         said |= {url for item in of_kind(items, "AppProject") for url in item["spec"]["sourceRepos"]}
         said |= {item["spec"]["template"]["spec"]["source"]["repoURL"] for item in of_kind(items, "ApplicationSet")}
         said |= {item["spec"]["generators"][0]["git"]["repoURL"] for item in of_kind(items, "ApplicationSet")}
-        said |= {item["spec"]["url"] for item in of_kind(objects(cluster, "flux"), "GitRepository")}
+        for kind in ("flux", "flux/teams"):
+            said |= {item["spec"]["url"] for item in of_kind(objects(cluster, kind), "GitRepository")}
         assert said == {address}
 
 
@@ -100,6 +102,30 @@ def test_flux_applies_a_job_as_its_team_and_leaves_alone_what_is_there(cluster: 
         assert spec["commonMetadata"] == {"annotations": {"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}}
         assert (spec["prune"], spec["deletionPolicy"], spec["wait"]) == (False, "Delete", True)
         assert spec["dependsOn"] == [{"name": "platform", "namespace": "flux-system"}]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_flux_needs_no_source_of_another_namespace(cluster: str) -> None:
+    """So that it runs with --no-cross-namespace-refs."""
+    items = [item for kind in ("flux", "flux/jobs", "flux/teams") for item in objects(cluster, kind)]
+    sources = {(item.namespace, item.name) for item in items if item.kind == "GitRepository"}
+
+    assert sources == {(name, "trainyard") for name in ("flux-system", *teams(cluster))}
+    for item in of_kind(items, "Kustomization"):
+        named = item["spec"]["sourceRef"]
+        assert (named["kind"], named["name"], named.get("namespace")) == ("GitRepository", "trainyard", None)
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_every_kustomization_of_flux_names_its_account(cluster: str) -> None:
+    """So that Flux runs with --default-service-account."""
+    accounts = {
+        item["metadata"]["name"]: item["spec"]["serviceAccountName"]
+        for item in of_kind(objects(cluster, "flux"), "Kustomization")
+    }
+
+    flux = "kustomize-controller"
+    assert accounts == {"flux": flux, "platform": flux, "teams": flux, "jobs": "jobs"}
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)

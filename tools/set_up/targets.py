@@ -169,16 +169,16 @@ class SetUp:
         return Part("old", (*pins, *self._own_sources()), tuple(module.name for module in modules), make)
 
     def _health(self) -> Part:
-        """The engines by which Argo CD and Flux judge the health of objects."""
+        """What Argo CD and Flux judge the health of objects with, and what Flux fetches files with."""
         module = self.home / "tools/go/health"
 
         def make(folder: Path) -> None:
             go = self._go()
             self.progress.step("building health with Go")
-            self._build(go, module, ["."], folder / "health")
+            self._build(go, module, [".", "./artifact"], f"{folder}/")
 
-        inputs = (module / "go.mod", module / "go.sum", *sorted(module.glob("*.go")))
-        return Part("health", inputs, ("health",), make)
+        inputs = (module / "go.mod", module / "go.sum", *sorted(module.glob("**/*.go")))
+        return Part("health", inputs, ("health", "artifact"), make)
 
     def _promtool(self) -> Part:
         """promtool, and the parsers that the tests of rules, dashboards and the log agent ask."""

@@ -18,6 +18,9 @@ from trainyard.sources import Sources
 JOB_FILES = ("kustomization.yaml", "job.yaml")
 """What a job folder holds. The first names its cluster."""
 
+PARTS = ("base", "overlays", "clusters", "jobs")
+"""What jobs and platforms are made of."""
+
 HEAD = "# Written by tools/list-jobs from the job folders below jobs/: Flux has no generator that would find them.\n"
 
 _ENTRY = """\
@@ -30,7 +33,7 @@ spec:
   path: ./{folder}
 """
 _LABEL = pattern(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-_PATH = pattern(r"^  path: \./(\S+)$")
+_PATH = pattern(r"^  path: \./(\S+)$", re.MULTILINE)
 _FACTS = pattern(r"\.\./\.\./\.\./clusters/([a-z0-9-]+)/facts\Z")
 _AS_ALWAYS = pattern(
     r"^resources:\n- [\w./-]+(?: +#.*)?\n- \.\./\.\./\.\./clusters/([a-z0-9-]+)/facts(?: +#.*)?$(?!\n[ \t])",
@@ -54,6 +57,10 @@ class Job:
     @property
     def name(self) -> str:
         return self.folder.split("/")[2]
+
+
+def _is_named_well(folder: str) -> bool:
+    return all(_LABEL.match(part) for part in folder.split("/")[1:])
 
 
 def is_in_place(folder: str) -> bool:
@@ -111,7 +118,7 @@ def all_jobs(root: Path, sources: Sources) -> list[Job]:
     found = []
     folders = {file.parent for name in JOB_FILES for file in root.glob(f"jobs/*/*/{name}")}
     for folder in sorted(path.relative_to(root).as_posix() for path in folders):
-        if not all(_LABEL.match(part) for part in folder.split("/")[1:]):
+        if not _is_named_well(folder):
             raise InputError("a team and a job are named like DNS labels: a-z, 0-9 and -", ascii(folder)[1:-1])
         found.append(Job(folder, cluster_of(sources, folder)))
     known = clusters(root)
@@ -126,8 +133,17 @@ def all_jobs(root: Path, sources: Sources) -> list[Job]:
 
 def listing(jobs: Iterable[Job]) -> str:
     """What the list of a cluster with these jobs holds."""
-    entries = (_ENTRY.format(name=_scalar(job.name), team=_scalar(job.team), folder=job.folder) for job in jobs)
-    return HEAD + "---\n".join(entries)
+    return HEAD + "---\n".join(map(_entry, jobs))
+
+
+def altered(text: str) -> int | None:
+    """The first line of a list that list-jobs writes otherwise for the jobs that it names; None if it is right."""
+    named = sorted({each for each in _PATH.findall(text) if is_in_place(each) and _is_named_well(each)})
+    wanted = listing(Job(folder, "") for folder in named)
+    if text == wanted:
+        return None
+    pairs = enumerate(zip(text.split("\n"), wanted.split("\n"), strict=False), start=1)
+    return next((number for number, (written, right) in pairs if written != right), text.count("\n") + 1)
 
 
 def listed(sources: Sources, cluster: str) -> dict[str, Position]:
@@ -176,6 +192,10 @@ def _list(options: argparse.Namespace) -> int:
 def _second_resource(sources: Sources, file: str) -> Node | None:
     documents = sources.documents(file)
     return documents[0].at(("resources", 1)) if documents else None
+
+
+def _entry(job: Job) -> str:
+    return _ENTRY.format(name=_scalar(job.name), team=_scalar(job.team), folder=job.folder)
 
 
 def _scalar(name: str) -> str:

@@ -1,6 +1,6 @@
 """What a run comes to: the judgements of all targets, merged, with suppressions applied, sorted and without secrets."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,10 +39,17 @@ class Outcome:
     """Why nothing was judged, where that is right."""
 
 
-def conclude(sources: Sources, beside: Sequence[Finding], judgements: Sequence[Judgement], whole: bool) -> Outcome:
+def conclude(
+    sources: Sources,
+    beside: Sequence[Finding],
+    judgements: Sequence[Judgement],
+    whole: bool,
+    uncounted: Collection[str] = (),
+) -> Outcome:
     """Everything that was found: `beside` are findings about no judged target.
 
     `whole` says that every job of the repository was to be judged, so that every suppression can be called unused.
+    `uncounted` are targets that are named only where something was found in them.
     """
     told = [*beside, *(finding for judgement in judgements for finding in judgement.findings)]
     findings, suppressed = merged(told), 0
@@ -56,13 +63,15 @@ def conclude(sources: Sources, beside: Sequence[Finding], judgements: Sequence[J
         complete = {file for file in files if whole or _has_one_reader(sources.root, file, judgements)}
         findings, suppressed = apply(findings, suppressions, rules=all_rules(), complete_files=complete)
         findings = [_with_readers(finding, judgements) for finding in findings]
-    named = dict.fromkeys(judgement.target.name for judgement in judgements)
+    reached = {job for finding in findings for job in finding.jobs}
+    counted = [each for each in judgements if each.target.name not in uncounted or each.target.name in reached]
+    named = dict.fromkeys(judgement.target.name for judgement in counted)
     named.update(dict.fromkeys(job for finding in beside for job in finding.jobs))
     return Outcome(
         findings=tuple(sorted(findings, key=order)),
         units=tuple(named),
         suppressed=suppressed,
-        cached=sum(judgement.cached for judgement in judgements),
+        cached=sum(judgement.cached for judgement in counted),
         line_of=MaskedLines(sources, told).line,
         note="",
     )

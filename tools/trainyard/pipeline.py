@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard import codec
+from trainyard.applied import entry_of, entry_targets, without_echoes
 from trainyard.cache import LINK, Cache, Digests, text_digest
 from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import Fault, InputError
+from trainyard.fetched import fetched_otherwise
 from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.masked import SECRET, without
@@ -22,7 +24,7 @@ from trainyard.outcome import Judgement, Outcome, conclude
 from trainyard.patterns import pattern
 from trainyard.rules.registry import Problem, Rule, declare
 from trainyard.sources import Sources, decoded
-from trainyard.synced import synced_otherwise, unsynced
+from trainyard.synced import altered_lists, synced_otherwise, unsynced
 from trainyard.unit import Unit
 
 if TYPE_CHECKING:
@@ -82,7 +84,9 @@ def lint(
     sources = Sources(root)
     digests = Digests(root)
     run = _Run(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress)
-    targets, errors = list(found.targets), list(found.errors)
+    applied = entry_targets(root) if found.whole else []
+    everything = [*found.targets, *applied]
+    targets, errors = everything, list(found.errors)
     if any(target.name == STDIN for target in targets):
         try:
             sources.add(STDIN, decoded(stdin, STDIN))
@@ -91,7 +95,7 @@ def lint(
             targets = [target for target in targets if target.name != STDIN]
     number, count = shard
     targets = targets[number - 1 :: count]
-    others = {target.name for target in found.targets} - {target.name for target in targets}
+    others = {target.name for target in everything} - {target.name for target in targets}
     errors = errors if number == 1 else []
     edits: list[Finding] = []
     if changed is not None:
@@ -110,12 +114,16 @@ def lint(
     if changed is not None:
         folders = synced_otherwise(folders, differing)
     beside = unsynced(root, folders, sources, whole=found.whole and number == 1)
+    beside += altered_lists(root, [target.name for target in targets], sources)
     if count > 1:
         beside = [finding for finding in beside if others.isdisjoint(finding.jobs)]
-    judgements = run.judge(targets)
+    if found.whole and number == 1:
+        jobs = [target.name for target in everything if target.kind is not TargetKind.MANIFESTS]
+        beside += fetched_otherwise(root, jobs, sources)
+    judgements = without_echoes(run.judge(targets), {target.name for target in applied}, sources)
     unread = [input_finding(error, error.file) for error in errors]
     whole = found.whole and changed is None and count == 1 and not errors
-    outcome = conclude(sources, unread + edits + beside, judgements, whole)
+    outcome = conclude(sources, unread + edits + beside, judgements, whole, {target.name for target in applied})
     if changed is not None and not outcome.units:
         return replace(outcome, note=f"no job reads what changed since {changed}")
     return outcome
@@ -313,7 +321,7 @@ class _Run:
                 result.fail(error)
                 refused.append(result)
                 continue
-            for folder in self.platforms.to_render(files):
+            for folder in self.platforms.to_render(files) if entry_of(target.name) is None else ():
                 asked.append(folder)
                 yield folder
             asked.append(result)
@@ -338,6 +346,8 @@ class _Run:
 
     def _on_platform(self, result: "_Result", unit: Unit, origin: Origin) -> tuple[Unit, Origin]:
         """A unit with what its cluster holds. Where that is broken, the unit is judged as if nobody knew."""
+        if entry_of(unit.name) is not None:  # these come before the platform
+            return unit, origin
         try:
             result.reads = {**self.platforms.reads(unit), **result.reads}
             return self.platforms.under(unit, origin)

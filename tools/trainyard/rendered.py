@@ -70,7 +70,7 @@ class Prepared:
             if self.findings:
                 return
         for patch in self.replayed.patches:
-            if patch.matched == 0:
+            if patch.matched == 0 and (self.replayed.objects or self.replayed.facts):  # a list may be empty yet
                 raise _hits_nothing(patch)
         if is_job:
             self.findings += self._facts() or broken_wires(folder, self.replayed)

@@ -1,12 +1,26 @@
 """Whether Argo CD and Flux will run what is judged here: that they find the job, and render the same."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from trainyard.cache import text_digest
 from trainyard.errors import InputError
-from trainyard.finding import Finding, Place, Position, Severity
-from trainyard.listed import JOB_FILES, cluster_of, cluster_position, clusters_with_flux, is_in_place, list_file, listed
+from trainyard.fetched import shadowed
+from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
+from trainyard.listed import (
+    JOB_FILES,
+    all_jobs,
+    altered,
+    cluster_of,
+    cluster_position,
+    clusters_with_flux,
+    is_in_place,
+    list_file,
+    listed,
+    listing,
+)
 from trainyard.rules.registry import Rule, declare
 from trainyard.sources import Sources
 
@@ -71,28 +85,30 @@ OUT_OF_REACH = declare(
     """,
 )
 
-RENDERED_OTHERWISE = declare(
-    "GIT012",
-    "rendered-otherwise",
+ALTERED = declare(
+    "GIT020",
+    "job-list-altered",
     Severity.ERROR,
-    """A job folder holds a file that makes Argo CD render something else than was judged here.
+    """The list of jobs that Flux reads is not what tools/list-jobs writes.
 
-    `.argocd-source.yaml` and `.argocd-source-<application>.yaml` are merged into the application's source: they may set
-    images, patches and components that no kustomization.yaml shows. A file whose name ends in Chart.yaml makes Argo CD
-    take the folder for a Helm chart. Flux reads neither, so the two would run different jobs.
+    Every pull request that adds a job changes that file, so nobody reads it closely, and Flux applies whatever stands
+    there. It is written, byte for byte, from the folders below jobs/: an entry says a job's name, its team and its
+    folder, and nothing else may stand in it or beside it.
 
     Bad:
-        # jobs/research/llama-8b-sft/.argocd-source.yaml
-        kustomize: {images: ["trainer=registry.example.com/other:latest"]}
+        # clusters/gpu-east/flux/jobs/jobs.yaml
+        metadata: {name: my-run, namespace: research}
+        spec: {path: ./jobs/research/my-run, targetNamespace: vision}
 
     Good:
-        # jobs/research/llama-8b-sft/kustomization.yaml
-        images:
-        - name: trainer
-          newName: registry.example.com/other
+        # clusters/gpu-east/flux/jobs/jobs.yaml
+        metadata: {name: my-run, namespace: research}
+        spec: {path: ./jobs/research/my-run}
 
-    Source: https://argo-cd.readthedocs.io/en/stable/user-guide/parameters/
+    Source: https://fluxcd.io/flux/components/kustomize/kustomizations/
     """,
+    fix="safe",
+    guarded=True,
 )
 
 
@@ -102,9 +118,39 @@ def unsynced(root: Path, jobs: Sequence[str], sources: Sources, *, whole: bool) 
     With `whole`, which says that they are all there are, also for each that a list names and is not there.
     """
     lists = {cluster: listed(sources, cluster) for cluster in clusters_with_flux(root)}
-    found = [finding for job in jobs for finding in (*_misplaced(job), *_shadowed(root, job))]
+    found = [finding for job in jobs for finding in (*_misplaced(job), *shadowed(root, job))]
     found += [finding for job in jobs if is_in_place(job) for finding in _unlisted(job, sources, lists)]
     return [*found, *_gone(root, lists)] if whole else found
+
+
+def altered_lists(root: Path, folders: Iterable[str], sources: Sources) -> list[Finding]:
+    """A finding for each list of jobs in one of `folders` that tools/list-jobs would have written otherwise."""
+    found = []
+    for folder in folders:
+        cluster = folder.removeprefix("clusters/").removesuffix("/flux/jobs")
+        file = list_file(cluster)
+        if file.rpartition("/")[0] != folder or not sources.is_file(file):
+            continue
+        with suppress(InputError):  # one that cannot be read cannot be rendered either, and that is told
+            if (line := altered(sources.text(file))) is not None:
+                length = len(sources.lines(file)[line - 1 : line][0]) if line <= len(sources.lines(file)) else 1
+                place = Place("", "", Position(file, line, 1, max(length, 1)), "differs from here on")
+                message = f"the list of jobs of {cluster} is not what tools/list-jobs writes: Flux applies this too"
+                finding = _finding(ALTERED, folder, message, place, "run tools/list-jobs, which writes it anew")
+                found.append(replace(finding, fix=_rewritten(root, sources, cluster)))
+    return found
+
+
+def _rewritten(root: Path, sources: Sources, cluster: str) -> Fix:
+    """The list of a cluster's jobs, written anew."""
+    says, file = "Write the list of jobs as tools/list-jobs does", list_file(cluster)
+    try:
+        text = listing(job for job in all_jobs(root, sources) if job.cluster == cluster)
+    except InputError as error:
+        return Fix(says, True, refused=f"a job cannot be listed: {error}")
+    old = sources.text(file)
+    end = old.split("\n")
+    return Fix(says, True, (Edit(file, 1, 1, len(end), len(end[-1]) + 1, text, text_digest(old)),))
 
 
 def synced_otherwise(jobs: Sequence[str], differing: Iterable[str]) -> list[str]:
@@ -146,16 +192,6 @@ def _misplaced(job: str) -> Iterator[Finding]:
         message = f"nothing syncs {job}: Argo CD and Flux look at jobs/<team>/<job>"
         place = Place("", "", Position(f"{job}/job.yaml", 0, 0))
         yield _finding(OUT_OF_REACH, job, message, place, "move the folder to jobs/<team>/<job>")
-
-
-def _shadowed(root: Path, job: str) -> Iterator[Finding]:
-    for name in sorted(os.listdir(root / job)):
-        overrides = name.startswith(".argocd-source") and name.endswith(".yaml")
-        if overrides or name.endswith("Chart.yaml"):
-            what = "changes what Argo CD renders" if overrides else "makes Argo CD take the folder for a Helm chart"
-            place = Place("", "", Position(f"{job}/{name}", 0, 0))
-            help = "remove it, and write what it sets into kustomization.yaml" if overrides else "rename or remove it"
-            yield _finding(RENDERED_OTHERWISE, job, f"{name} {what}, and Flux does not read it", place, help)
 
 
 def _finding(rule: Rule, job: str, message: str, place: Place, help: str, related: tuple[Place, ...] = ()) -> Finding:

@@ -8,17 +8,15 @@ from pathlib import Path
 
 from trainyard.changed import changed_files, resolve
 from trainyard.diff.model import Change, Difference, FolderDiff, Kind, ObjectDiff, Told
-from trainyard.diff.objects import object_diffs
+from trainyard.diff.objects import object_diffs, without_twins
 from trainyard.diff.side import Looked, Side
 from trainyard.discover import discover
 from trainyard.errors import InputError
 from trainyard.finding import Finding
 from trainyard.gitfiles import extract
 from trainyard.kustomization import files_read
+from trainyard.listed import PARTS, is_in_place
 from trainyard.pipeline import lint
-
-PARTS = ("base", "overlays", "clusters", "jobs")
-"""What jobs and platforms are made of."""
 
 ALIKE = 0.6
 """Part of a job.yaml that a renamed job keeps."""
@@ -38,11 +36,12 @@ def compare(root: Path, base: str, use_cache: bool = True) -> Difference:
         shown = [pair for pair in _pairs(before, after, differing) if _differs(before, after, *pair, differing)]
         before.render(old for old, _ in shown if old)
         after.render(new for _, new in shown if new)
-        jobs = [pair for pair in shown if not _is_platform(*pair)]
-        old = _findings(copy, [name for name, _ in jobs if name], None, use_cache=False)
-        new = _findings(root, [name for _, name in jobs if name], base, use_cache=use_cache)
+        old = _findings(copy, [name for name, _ in shown if name], None, use_cache=False)
+        new = _findings(root, [name for _, name in shown if name], base, use_cache=use_cache)
         found = [
-            _platform(before, after, *pair) if _is_platform(*pair) else _job(before, after, *pair, differing, old, new)
+            _platform(before, after, *pair, old, new)
+            if _is_platform(*pair)
+            else _job(before, after, *pair, differing, old, new)
             for pair in shown
         ]
     told = [folder for folder in found if folder is not None]
@@ -71,7 +70,7 @@ def _pairs(before: Side, after: Side, differing: frozenset[str]) -> Iterator[Pai
     yield from (("", job) for job in sorted(come))
     yield from ((job, "") for job in sorted(gone))
     if any(file.startswith(("clusters/", "base/", "overlays/")) for file in differing):
-        old, new = before.platform_folders(), after.platform_folders()
+        old, new = before.applied_folders(), after.applied_folders()
         yield from ((folder if folder in old else "", folder if folder in new else "") for folder in sorted(old | new))
 
 
@@ -87,7 +86,7 @@ def _alike(before: Side, old: str, after: Side, new: str) -> float:
 
 
 def _is_platform(old: str, new: str) -> bool:
-    return (old or new).startswith("clusters/")
+    return not is_in_place(old or new)
 
 
 def _differs(before: Side, after: Side, old: str, new: str, differing: frozenset[str]) -> bool:
@@ -108,21 +107,39 @@ def _differs(before: Side, after: Side, old: str, new: str, differing: frozenset
     return not reads.isdisjoint(differing)
 
 
-def _findings(root: Path, jobs: Sequence[str], changed: str | None, use_cache: bool) -> Findings:
-    if not jobs:
+def _findings(root: Path, folders: Sequence[str], changed: str | None, use_cache: bool) -> Findings:
+    if not folders:
         return {}
-    outcome = lint(root, discover(jobs, root, root), changed=changed, use_cache=use_cache)
-    return {job: [finding for finding in outcome.findings if job in finding.jobs] for job in jobs}
+    outcome = lint(root, discover(folders, root, root), changed=changed, use_cache=use_cache)
+    return {folder: [finding for finding in outcome.findings if folder in finding.jobs] for folder in folders}
 
 
-def _platform(before: Side, after: Side, old: str, new: str) -> FolderDiff | None:
+def _platform(
+    before: Side, after: Side, old: str, new: str, findings_before: Findings, findings: Findings
+) -> FolderDiff | None:
     one = before.renderings[old] if old else None
     other = after.renderings[new] if new else None
-    objects = object_diffs(one.objects if one else [], other.objects if other else [])
-    problem_before, problem = one.error if one else "", other.error if other else ""
-    if not objects and not problem:
-        return None
-    return FolderDiff(Kind.PLATFORM, new or old, old, objects, (), (), (), (), problem_before, problem)
+    was_made, is_made = one.objects if one else [], other.objects if other else []
+    was, now = findings_before.get(old, ()), findings.get(new, ())
+    result = FolderDiff(
+        kind=Kind.PLATFORM,
+        folder=new or old,
+        before=old,
+        objects=without_twins(object_diffs(was_made, is_made), was_made),
+        settings=(),
+        numbers=(),
+        new=_beyond(now, was),
+        fixed=_beyond(was, now) if new else (),
+        problem_before=one.error if one else "",
+        problem=other.error if other else "",
+    )
+    return result if result.objects or result.new or result.fixed or result.problem else None
+
+
+def _beyond(findings: Sequence[Finding], others: Sequence[Finding]) -> tuple[Told, ...]:
+    """What is found here and not there."""
+    known = {_key(finding) for finding in others}
+    return tuple(_told(finding) for finding in findings if _key(finding) not in known)
 
 
 def _job(

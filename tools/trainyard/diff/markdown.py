@@ -34,7 +34,7 @@ def markdown(difference: Difference, most: int = MOST) -> str:
     bare = [folder for folder in difference.folders if folder.folder not in left]
     details: dict[str, str] = {}
     for folder in bare:
-        block = "\n".join(_objects(folder)) + "\n" if folder.changed else ""
+        block = "\n".join(_objects(folder)) + "\n" if folder.detailed else ""
         if len(block) > room:
             left.append(f"rendered diff of {folder.folder}")
         elif block:
@@ -102,7 +102,7 @@ def _findings(what: str, told: Sequence[Told]) -> Iterator[str]:
 def _objects(folder: FolderDiff) -> Iterator[str]:
     yield "<details><summary>rendered objects</summary>"
     yield ""
-    for item in folder.changed:
+    for item in folder.detailed:
         yield code(item.title)
         yield ""
         yield fenced(item.lines, "diff")

@@ -13,7 +13,7 @@ class Kind(Enum):
     RENAMED = "renamed"
     REMOVED = "removed"
     PLATFORM = "platform"
-    """A cluster's own objects, which are applied at once."""
+    """A folder of a cluster that Argo CD or Flux apply at once."""
     SHARED = "shared"
     """A job whose own folder is unchanged: its base, fabric or cluster was edited."""
 
@@ -113,9 +113,10 @@ class FolderDiff:
         return tuple(said)
 
     @property
-    def changed(self) -> tuple[ObjectDiff, ...]:
-        """Objects that both sides have."""
-        return tuple(item for item in self.objects if item.what == "changed")
+    def detailed(self) -> tuple[ObjectDiff, ...]:
+        """Objects that are shown line by line: those that both sides have and, of a cluster's own, new ones too."""
+        new = "added" if self.kind is Kind.PLATFORM and self.before else "changed"
+        return tuple(item for item in self.objects if item.what in ("changed", new) and item.lines)
 
     @property
     def one_sided(self) -> bool:

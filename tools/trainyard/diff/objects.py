@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from trainyard.diff.model import ObjectDiff
@@ -26,6 +27,21 @@ def object_diffs(
             what = "added" if title not in old else "removed" if title not in new else "changed"
             found.append(ObjectDiff(title, what, lines))
     return tuple(found)
+
+
+def without_twins(differences: Sequence[ObjectDiff], before: Sequence[dict[str, Any]]) -> tuple[ObjectDiff, ...]:
+    """The same, but an object that is added and says, names apart, what another one says already keeps no lines."""
+    shapes = {_shape(Object.of(data, 0).name, [f"+{line}" for line in _text(data)]) for data in before}
+    return tuple(
+        replace(item, lines=())
+        if item.what == "added" and _shape(item.title.rpartition("/")[2], item.lines[1:]) in shapes
+        else item
+        for item in differences
+    )
+
+
+def _shape(name: str, lines: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line.replace(name, "<name>") for line in lines)
 
 
 def _by_title(objects: Sequence[dict[str, Any]]) -> dict[str, list[str]]:

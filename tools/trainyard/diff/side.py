@@ -1,12 +1,13 @@
 """One side of a comparison: a tree of files, and what its folders come to."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from trainyard.applied import followed
 from trainyard.cluster import Platforms
 from trainyard.discover import Target, TargetKind
 from trainyard.errors import InputError
@@ -43,10 +44,13 @@ class Side:
         """Every job folder."""
         return {file.parent.relative_to(self.root).as_posix() for file in self.root.glob("jobs/*/*/job.yaml")}
 
-    def platform_folders(self) -> set[str]:
-        """Every platform folder of a cluster."""
-        files = self.root.glob("clusters/*/platform/kustomization.yaml")
-        return {file.parent.relative_to(self.root).as_posix() for file in files}
+    def applied_folders(self) -> set[str]:
+        """Every folder but jobs that Argo CD or Flux apply. What leads to them is rendered for it."""
+        return followed(self.root, self._rendered)
+
+    def _rendered(self, folders: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+        self.render(folders)
+        return {folder: self.renderings[folder].objects for folder in folders}
 
     def render(self, folders: Iterable[str]) -> None:
         """Render what was not yet, and asks for nothing that is refused."""

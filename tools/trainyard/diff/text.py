@@ -30,9 +30,10 @@ def _folder(folder: FolderDiff, color: bool) -> Iterator[str]:
         yield inert(f"  {visible(change.name):<{wide}}  {visible(said)}")
     yield from _findings("new finding", folder.new)
     yield from _findings("fixed", folder.fixed)
-    yield from (_safe(f"  {said}") for said in folder.counted)
-    for item in folder.changed:
-        yield _safe(f"  {item.title} is changed")
+    shown = {f"{item.title} is {item.what}": item for item in folder.detailed}
+    yield from (_safe(f"  {said}") for said in folder.counted if said not in shown)
+    for said, item in shown.items():
+        yield _safe(f"  {said}")
         for line in item.lines:
             code = _COLORS.get(line[:1], "") if color else ""
             yield f"    {code}{_safe(line)}{_RESET if code else ''}"

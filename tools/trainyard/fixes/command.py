@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from trainyard.applied import entry_targets
 from trainyard.discover import Discovery, Target, TargetKind
 from trainyard.errors import Fault, InputError
 from trainyard.finding import Finding
@@ -14,14 +15,13 @@ from trainyard.fixes import apply
 from trainyard.fixes.rounds import Made, Rounds
 from trainyard.kustomization import files_read
 from trainyard.limits import FILE_BYTES
+from trainyard.listed import PARTS
 from trainyard.masked import without_tokens
 from trainyard.outcome import Outcome
 from trainyard.pipeline import Progress, lint
 from trainyard.report.escape import inert, visible
 from trainyard.rules import all_rules
 from trainyard.sources import Sources
-
-_PARTS = ("base", "clusters", "jobs", "overlays")
 
 
 def fixes(
@@ -35,7 +35,7 @@ def fixes(
 ) -> Made:
     """What fixing the findings of a run comes to. Nothing of the repository is written."""
     fixable = [finding for finding in outcome.findings if finding.fix is not None]
-    targets = _targets(found, outcome, fixable)
+    targets = _targets([*found.targets, *entry_targets(root)], outcome, fixable)
     if not targets:
         return Made()
     with tempfile.TemporaryDirectory(prefix="lint-jobs-") as folder:
@@ -68,9 +68,9 @@ def diff(made: Made) -> Iterator[str]:
                 yield "\\ No newline at end of file"
 
 
-def _targets(found: Discovery, outcome: Outcome, fixable: Iterable[Finding]) -> tuple[Target, ...]:
+def _targets(found: Iterable[Target], outcome: Outcome, fixable: Iterable[Finding]) -> tuple[Target, ...]:
     """Those that a fix concerns; all that were judged where one edits what several may share."""
-    judged = tuple(target for target in found.targets if target.name in outcome.units)
+    judged = tuple(target for target in found if target.name in outcome.units)
     jobs: set[str] = set()
     for finding in fixable:
         jobs.update(finding.jobs)
@@ -92,7 +92,7 @@ def _copy(root: Path, targets: Iterable[Target], copy: Path) -> None:
             except InputError:
                 continue
     try:
-        for name in sorted({os.path.normpath(file).split("/")[0] for file in files}.union(_PARTS)):
+        for name in sorted({os.path.normpath(file).split("/")[0] for file in files}.union(PARTS)):
             part = root / name
             if part.is_dir() and name != ".":
                 shutil.copytree(part, copy / name, symlinks=True, ignore=_not_copied)

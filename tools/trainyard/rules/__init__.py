@@ -65,6 +65,7 @@ STAGES = (
     "contract",
     "deprecated",
     "edited",
+    "fetched",
     "folder",
     "jobfile",
     "pipeline",

@@ -3,7 +3,8 @@
 A block holds only the lines that matter. They are merged onto the good job of `example.yaml`, as kustomize would: maps
 merge, lists of named items merge by name, other lists are replaced, null deletes. `$replace` under a key puts a whole
 map or list in place of the old one, `$patch: delete` takes an item or a document away, and a block whose first line is
-`# whole` stands alone. A document with `$platform: true` lies on the platform of the cluster.
+`# whole` stands alone, in the folder that the line names if it names one. A document with `$platform: true` lies on the
+platform of the cluster.
 """
 
 from collections.abc import Mapping
@@ -44,7 +45,10 @@ class Example:
 
         ValueError where the block is not YAML, or holds a document without a kind.
         """
-        return unit_of(merge(() if self.text.startswith(WHOLE) else _good_job(), _documents(self.text)))
+        if not self.text.startswith(WHOLE):
+            return unit_of(merge(_good_job(), _documents(self.text)))
+        folder = self.text.partition("\n")[0].removeprefix(WHOLE).strip()
+        return unit_of(merge((), _documents(self.text)), folder or "example")
 
 
 def examples(page: str) -> tuple[Example, ...]:
@@ -67,7 +71,7 @@ def good_job() -> Unit:
     return unit_of(list(_good_job()))
 
 
-def unit_of(documents: list[dict[str, Any]]) -> Unit:
+def unit_of(documents: list[dict[str, Any]], name: str = "example") -> Unit:
     """Plain documents as a unit; a TrainingJob, Fabric or Cluster among them is a fact, as after rendering.
 
     What the cluster holds is known where a document lies on its platform.
@@ -79,7 +83,7 @@ def unit_of(documents: list[dict[str, Any]]) -> Unit:
     below = [{key: value for key, value in document.items() if key != _PLATFORM} for document in platform]
     objects = [Object.of(document, index) for index, document in enumerate(applied + facts + below)]
     return Unit(
-        name="example",
+        name=name,
         is_job=any(fact.get("kind") == "TrainingJob" for fact in facts),
         objects=tuple(objects[: len(applied)]),
         facts=tuple(objects[len(applied) : len(beside)]),

@@ -16,7 +16,7 @@ _MEMORY_PINNING = "IPC_LOCK"
 _HOST_NAMESPACES = ("hostPID", "hostIPC")
 
 
-@rule("SEC005", "takes-over-the-node", Severity.ERROR, needs=Workload)
+@rule("SEC005", "takes-over-the-node", Severity.ERROR, needs=Workload, guarded=True)
 def takes_over_the_node(workload: Workload) -> Iterator[Problem]:
     """A job folder asks for rights with which a pod can take over its node.
 

@@ -66,6 +66,8 @@ class Rule:
     """True for a rule of pods that is asked about those of Deployments and their like too, which do not train."""
     declared: bool = False
     """True where another stage of the pipeline raises the findings, and `check` finds nothing."""
+    guarded: bool = False
+    """True for a rule on security: no comment in a job folder silences it, only the platform team does."""
 
 
 F = TypeVar("F", bound=Check)
@@ -73,7 +75,14 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(
-    id: str, name: str, severity: Severity, *, needs: Needs, fix: Kind = "none", every_pod: bool = False
+    id: str,
+    name: str,
+    severity: Severity,
+    *,
+    needs: Needs,
+    fix: Kind = "none",
+    every_pod: bool = False,
+    guarded: bool = False,
 ) -> Callable[[F], F]:
     """Register a check. The id is a family of three letters and three digits; ids are never used again."""
 
@@ -82,7 +91,7 @@ def rule(
             raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
         if not check.__doc__:
             raise ValueError(f"rule {id} has no page")
-        _RULES[id] = Rule(id, name, severity, needs, check, check.__doc__, fix, every_pod)
+        _RULES[id] = Rule(id, name, severity, needs, check, check.__doc__, fix, every_pod, guarded=guarded)
         return check
 
     return register
@@ -93,7 +102,7 @@ def registered() -> dict[str, Rule]:
     return dict(sorted(_RULES.items()))
 
 
-def declare(id: str, name: str, severity: Severity, page: str, *, fix: Kind = "none") -> Rule:
+def declare(id: str, name: str, severity: Severity, page: str, *, fix: Kind = "none", guarded: bool = False) -> Rule:
     """Register the page of findings that another stage raises, so that `explain` and SARIF know them."""
 
     def nothing(_: Unit) -> Iterable[Problem]:
@@ -101,5 +110,5 @@ def declare(id: str, name: str, severity: Severity, page: str, *, fix: Kind = "n
 
     if id in _RULES:
         raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
-    _RULES[id] = Rule(id, name, severity, Unit, nothing, page, fix, declared=True)
+    _RULES[id] = Rule(id, name, severity, Unit, nothing, page, fix, declared=True, guarded=guarded)
     return _RULES[id]

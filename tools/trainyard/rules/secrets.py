@@ -39,7 +39,7 @@ _NO_API_KINDS = ("Job", "JobSet", "PyTorchJob", "TFJob", "MPIJob", "TrainJob")
 _DIGEST = pattern(r"@sha256:[0-9a-f]{64}\Z")
 
 
-@rule("SEC001", "secret-in-plain-sight", Severity.ERROR, needs=Object)
+@rule("SEC001", "secret-in-plain-sight", Severity.ERROR, needs=Object, guarded=True)
 @once
 def secret_in_plain_sight(obj: Object) -> Iterator[Problem]:
     """A secret stands in Git.
@@ -76,7 +76,7 @@ def secret_in_plain_sight(obj: Object) -> Iterator[Problem]:
             )
 
 
-@rule("SEC002", "image-not-by-digest", Severity.WARNING, needs=Workload)
+@rule("SEC002", "image-not-by-digest", Severity.WARNING, needs=Workload, guarded=True)
 @once
 def image_not_by_digest(workload: Workload) -> Iterator[Problem]:
     """A job folder's image is named by a tag, which may mean another image tomorrow.
@@ -101,7 +101,7 @@ def image_not_by_digest(workload: Workload) -> Iterator[Problem]:
         yield from _tagged_images(workload)
 
 
-@rule("SEC003", "token-mounted", Severity.WARNING, needs=Workload, fix="safe")
+@rule("SEC003", "token-mounted", Severity.WARNING, needs=Workload, fix="safe", guarded=True)
 @once
 def token_mounted(workload: Workload) -> Iterator[Problem]:
     """Pods that never call the Kubernetes API carry a token for it.
@@ -143,7 +143,7 @@ def token_mounted(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("SEC004", "image-by-tag", Severity.INFO, needs=Workload)
+@rule("SEC004", "image-by-tag", Severity.INFO, needs=Workload, guarded=True)
 @once
 def image_by_tag(workload: Workload) -> Iterator[Problem]:
     """An image of a plain manifest is named by a tag, which may mean another image tomorrow.

@@ -29,7 +29,7 @@ ALLOWED = {
 _TEAM = "trainyard.dev/team"
 
 
-@rule("GIT004", "kind-not-for-jobs", Severity.ERROR, needs=Unit)
+@rule("GIT004", "kind-not-for-jobs", Severity.ERROR, needs=Unit, guarded=True)
 def kind_not_for_jobs(unit: Unit) -> Iterator[Problem]:
     """A job folder holds an object that is not a researcher's to write.
 
@@ -64,7 +64,7 @@ def kind_not_for_jobs(unit: Unit) -> Iterator[Problem]:
             )
 
 
-@rule("GIT005", "other-namespace", Severity.ERROR, needs=Unit)
+@rule("GIT005", "other-namespace", Severity.ERROR, needs=Unit, guarded=True)
 def other_namespace(unit: Unit) -> Iterator[Problem]:
     """A job folder holds an object outside its team's namespace.
 

@@ -1,0 +1,271 @@
+"""What the folders hold from which Argo CD and Flux start: every object, and every field of it.
+
+This is base/gitops turned into a list of what is allowed. A map allows its keys and no others; `ANY` allows whatever
+stands there, and nothing too; `Among` a list of some of its items; any other value must be there as it is. A key that
+ends in * stands for all that begin like it. <cluster>, <namespace> and <name> are those of the folder and the object.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainyard.frozen import dataclass
+from trainyard.rules.gitops.folder import ALLOWED
+
+ANY: Any = ...
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """A list that holds some of these items."""
+
+    items: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An object that a folder may hold."""
+
+    group: str
+    kind: str
+    namespace: str
+    """* for any; empty for an object of the cluster."""
+    name: str
+    """* for any."""
+    fields: Mapping[str, Any]
+    """What it says beside apiVersion, kind and metadata."""
+    required: bool = False
+    """True where a folder that lacks it is wrong."""
+
+
+_FLUX = "kustomize.toolkit.fluxcd.io"
+_ARGO_CD = "argoproj.io"
+_RIGHTS = "rbac.authorization.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+_HERE = "https://kubernetes.default.svc"
+
+_SOURCE = {"kind": "GitRepository", "name": "trainyard"}
+_WHEN = dict.fromkeys(("dependsOn", "interval", "retryInterval", "suspend", "timeout", "wait"), ANY)
+_REPOSITORY = {
+    "spec": dict.fromkeys(
+        ("interval", "provider", "proxySecretRef", "ref", "secretRef", "suspend", "timeout", "url", "verify"), ANY
+    )
+}
+
+
+def _of_flux(name: str, path: str, account: str, *, prune: bool) -> Expected:
+    spec = {"path": f"./clusters/<cluster>/{path}", "serviceAccountName": account, "prune": prune, "sourceRef": _SOURCE}
+    return Expected(_FLUX, "Kustomization", "flux-system", name, {"spec": _WHEN | spec})
+
+
+_OF_FLUX = (
+    Expected("source.toolkit.fluxcd.io", "GitRepository", "flux-system", "trainyard", _REPOSITORY),
+    Expected("", "ServiceAccount", "flux-system", "jobs", {"automountServiceAccountToken": False}),
+    _of_flux("flux", "flux", "kustomize-controller", prune=False),
+    _of_flux("platform", "platform", "kustomize-controller", prune=False),
+    _of_flux("teams", "flux/teams", "kustomize-controller", prune=False),
+    _of_flux("jobs", "flux/jobs", "jobs", prune=True),
+)
+
+_POLICY = "kustomization-of-a-job.trainyard.dev"
+_OF_TEAMS = (
+    Expected("source.toolkit.fluxcd.io", "GitRepository", "*", "trainyard", _REPOSITORY),
+    Expected(
+        _RIGHTS,
+        "Role",
+        "*",
+        "jobs",
+        {
+            "rules": [
+                {
+                    "apiGroups": [_FLUX],
+                    "resources": ["kustomizations"],
+                    "verbs": ["get", "list", "watch", "create", "patch", "delete"],
+                }
+            ]
+        },
+    ),
+    Expected(
+        _RIGHTS,
+        "RoleBinding",
+        "*",
+        "jobs",
+        {
+            "roleRef": {"apiGroup": _RIGHTS, "kind": "Role", "name": "jobs"},
+            "subjects": [{"kind": "ServiceAccount", "namespace": "flux-system", "name": "jobs"}],
+        },
+    ),
+    Expected(
+        _ADMISSION,
+        "ValidatingAdmissionPolicy",
+        "",
+        _POLICY,
+        {
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "resourceRules": [
+                        {
+                            "apiGroups": [_FLUX],
+                            "apiVersions": ["*"],
+                            "operations": ["CREATE", "UPDATE"],
+                            "resources": ["kustomizations"],
+                        }
+                    ]
+                },
+                "matchConditions": ANY,
+                "variables": ANY,
+                "validations": ANY,
+            }
+        },
+        required=True,
+    ),
+    Expected(
+        _ADMISSION,
+        "ValidatingAdmissionPolicyBinding",
+        "",
+        _POLICY,
+        {
+            "spec": {
+                "policyName": _POLICY,
+                "validationActions": ["Deny"],
+                "matchResources": {
+                    "namespaceSelector": {"matchExpressions": [{"key": "trainyard.dev/team", "operator": "Exists"}]}
+                },
+            }
+        },
+        required=True,
+    ),
+)
+
+_OF_JOBS = (
+    Expected(
+        _FLUX,
+        "Kustomization",
+        "*",
+        "*",
+        {
+            "spec": _WHEN
+            | {
+                "path": "./jobs/<namespace>/<name>",
+                "sourceRef": _SOURCE,
+                "serviceAccountName": "gitops",
+                "prune": False,
+                "deletionPolicy": "Delete",
+                "commonMetadata": {"annotations": {"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}},
+                "healthCheckExprs": ANY,
+            }
+        },
+    ),
+)
+
+_SYNC = dict.fromkeys(("automated", "managedNamespaceMetadata", "retry", "syncOptions"), ANY)
+
+
+def _of_argo_cd(name: str, destination: Mapping[str, str]) -> Expected:
+    spec = {
+        "project": "platform",
+        "source": {"repoURL": ANY, "targetRevision": ANY, "path": f"clusters/<cluster>/{name}"},
+        "destination": destination,
+        "syncPolicy": _SYNC,
+        "revisionHistoryLimit": ANY,
+        "ignoreDifferences": ANY,
+    }
+    return Expected(_ARGO_CD, "Application", "argocd", name, {"spec": spec})
+
+
+_PROJECT = dict.fromkeys(("description", "orphanedResources", "signatureKeys", "syncWindows"), ANY) | {
+    "sourceRepos": [ANY]
+}
+_TEAM = {"server": _HERE, "namespace": "<name>"}
+_OF_ARGO_CD = (
+    _of_argo_cd("platform", {"server": _HERE}),
+    _of_argo_cd("argocd", {"server": _HERE, "namespace": "argocd"}),
+    Expected(
+        "",
+        "ConfigMap",
+        "argocd",
+        "argocd-cm",
+        {"data": {"application.sync.impersonation.enabled": "true", "resource.customizations.health.*": ANY}},
+    ),
+    Expected(
+        _ARGO_CD,
+        "AppProject",
+        "argocd",
+        "platform",
+        {
+            "spec": _PROJECT
+            | {
+                "destinations": [{"server": _HERE, "namespace": "*"}],
+                "destinationServiceAccounts": [{"server": _HERE, "namespace": "*", "defaultServiceAccount": ANY}],
+                "clusterResourceWhitelist": ANY,
+                "namespaceResourceWhitelist": ANY,
+            }
+        },
+    ),
+    Expected(
+        _ARGO_CD,
+        "AppProject",
+        "argocd",
+        "*",
+        {
+            "spec": _PROJECT
+            | {
+                "destinations": [_TEAM],
+                "destinationServiceAccounts": [_TEAM | {"defaultServiceAccount": "gitops"}],
+                "clusterResourceWhitelist": [],
+                "namespaceResourceWhitelist": Among(
+                    [{"group": group, "kind": kind} for group, kinds in ALLOWED.items() for kind in kinds]
+                ),
+            }
+        },
+    ),
+    Expected(
+        _ARGO_CD,
+        "ApplicationSet",
+        "argocd",
+        "*",
+        {
+            "spec": {
+                "goTemplate": True,
+                "goTemplateOptions": ["missingkey=error"],
+                "generators": [
+                    {
+                        "git": {
+                            "repoURL": ANY,
+                            "revision": ANY,
+                            "requeueAfterSeconds": ANY,
+                            "files": [
+                                {"path": "jobs/<name>/*/kustomization.yaml"},
+                                {"path": "jobs/<name>/*/*/kustomization.yaml", "exclude": True},
+                            ],
+                        },
+                        "selector": {"matchLabels": {"resources.1": "../../../clusters/<cluster>/facts"}},
+                    }
+                ],
+                "template": {
+                    "metadata": {
+                        "name": "{{ index .path.segments 1 }}.{{ .path.basename }}",
+                        "annotations": ANY,
+                        "labels": ANY,
+                    },
+                    "spec": {
+                        "project": "<name>",
+                        "source": {"repoURL": ANY, "targetRevision": ANY, "path": "{{ .path.path }}"},
+                        "destination": _TEAM,
+                        "ignoreDifferences": ANY,
+                        "revisionHistoryLimit": ANY,
+                        "syncPolicy": _SYNC,
+                    },
+                },
+            }
+        },
+    ),
+)
+
+EXPECTED: Mapping[str, tuple[Expected, ...]] = {
+    "argocd": _OF_ARGO_CD,
+    "flux": _OF_FLUX,
+    "flux/jobs": _OF_JOBS,
+    "flux/teams": _OF_TEAMS,
+}
+"""By the folder below clusters/<cluster>. The first that fits an object counts."""
