@@ -26,6 +26,13 @@ spec:
         env: [{name: NCCL_SOCKET_NTHREADS, value: '4'}]
         resources: {limits: {nvidia.com/gpu: 8}}
 """
+PROBE = """
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: probe, namespace: research}
+data: {probe.sh: 'test "$ranks" -ge "$NCCL_RANKS"'}
+"""
 IN_SCRIPT = "Job/sft spec.template.spec.containers[0].command[2]"
 
 
@@ -95,3 +102,17 @@ def test_mca_words_are_variables_of_open_mpi() -> None:
         " @ MPIJob/bench spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command[7]"
     ]
     assert judge("NCL060", MPI % ("-mca, btl, ^openib, -mca, pml, ob1", "")) == []
+
+
+def test_a_name_that_the_containers_own_script_uses_is_read() -> None:
+    assert judge("NCL076", SCRIPT % 'export NCCL_RANKS=32; echo "on ${NCCL_RANKS} ranks";') == []
+    assert judge("NCL002", SCRIPT % "export NCCL_IB_TIMOUT=20; export NCCL_IB_TIMEOUT=$NCCL_IB_TIMOUT;") == []
+    assert judge("NCL076", SCRIPT % """python -c 'os.environ["NCCL_RANKS"]'; export NCCL_RANKS=32;""") == []
+    assert judge("NCL076", (SCRIPT + PROBE) % "export NCCL_RANKS=32;") == []
+    assert len(judge("NCL076", SCRIPT % "export NCCL_RANKS=32;")) == 1
+
+
+def test_a_librarys_fork_and_plugins_may_read_names_of_their_own() -> None:
+    assert judge("NCL076", MPI % ("-x, NCCL_RING_SEARCH=1, -x, NCCL_NET_PLUGIN=spectrum", "")) == []
+    assert judge("NCL076", (MPI % ("-x, NCCL_RING_SEARCH=1", "")).replace("nvidia.com/gpu", "amd.com/gpu")) == []
+    assert len(judge("NCL076", MPI % ("-x, NCCL_RING_SEARCH=1, -x, NCCL_NET_PLUGIN=none", ""))) == 1
