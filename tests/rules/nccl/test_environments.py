@@ -3,7 +3,7 @@
 import pytest
 
 from tests.rules.judging import judge, judge_good_job_with
-from tests.rules.nccl.jobs import MPI
+from tests.rules.nccl.jobs import MPI, TRAINING
 
 SCRIPT = """
 apiVersion: batch/v1
@@ -39,7 +39,7 @@ IN_SCRIPT = "Job/sft spec.template.spec.containers[0].command[2]"
 
 
 def test_a_variable_that_mpirun_exports() -> None:
-    found = judge("NCL007", MPI % ("-x, NCCL_DEBUG=INFO", ""))
+    found = judge("NCL007", TRAINING % ("-x, NCCL_DEBUG=INFO", ""))
     assert found == [
         "warning: NCCL_DEBUG is INFO: each of 16 ranks prints its topology at each start"
         " @ MPIJob/bench spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command[6]"
@@ -47,7 +47,7 @@ def test_a_variable_that_mpirun_exports() -> None:
 
 
 def test_an_exported_variable_whose_words_were_written_as_one() -> None:
-    assert len(judge("NCL007", MPI % ("-x NCCL_DEBUG=INFO", ""))) == 1
+    assert len(judge("NCL007", TRAINING % ("-x NCCL_DEBUG=INFO", ""))) == 1
 
 
 def test_subsystems_are_judged_by_the_level_that_mpirun_exports() -> None:

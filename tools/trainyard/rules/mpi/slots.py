@@ -12,7 +12,6 @@ from trainyard.workload import mpijob
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.plain import mapping, text
 
-
 _MAP_BY = ("OMPI_MCA_rmaps_base_mapping_policy", "PRTE_MCA_rmaps_default_mapping_policy")
 
 
