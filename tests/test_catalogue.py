@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 
 from trainyard.catalogue import FOLDER, compile_catalogue, names, nearest, variable
 from trainyard.errors import Fault
+from trainyard.rules.nccl.names import FAMILIES
 
 SOURCES = sorted(FOLDER.glob("*.yaml"))
 EXAMPLES = [
@@ -33,7 +34,7 @@ def test_every_library_is_there() -> None:
         assert facts is not None
         counts[facts.owner] = counts.get(facts.owner, 0) + 1
     assert counts == {
-        "aws-ofi-nccl": 62,
+        "aws-ofi-nccl": 63,
         "deepspeed": 5,
         "gloo": 2,
         "gpudirect-tcpx": 32,
@@ -111,6 +112,10 @@ def test_any_text_is_judged(name: str, value: str) -> None:
         ("NCCL_SOKCET_IFNAME", "NCCL_SOCKET_IFNAME"),
         ("NCCL_IB_HAC", "NCCL_IB_HCA"),
         ("NCCL_IB_DISABLED", "NCCL_IB_DISABLE"),
+        ("NCCL_MIN_NCHANNEL", "NCCL_MIN_NCHANNELS"),
+        ("NCCL_MINNCHANNELS", "NCCL_MIN_NCHANNELS"),
+        ("NCCL_MIN_CHANNEL", "NCCL_MIN_NCHANNELS"),
+        ("NCCL_RING", None),
         ("NCCL_LAUNCHER_SCRIPT", None),
         ("MY_NCCL_DEBUG", None),
     ],
@@ -118,6 +123,14 @@ def test_any_text_is_judged(name: str, value: str) -> None:
 def test_the_nearest_name(written: str, meant: str | None) -> None:
     found = nearest(written, ("NCCL_",), 2)
     assert (found.name if found else None) == meant
+
+
+def test_a_slip_in_any_name_that_a_library_reads_is_near_to_one() -> None:
+    read = [known for name in sorted(names()) if (known := variable(name)) and known.status in ("", "deprecated")]
+    slips = {known.name[:-1]: known for known in read if known.name.startswith(FAMILIES)}
+    slips |= {known.name[:-3] + known.name[-2] + known.name[-3] + known.name[-1]: known for known in slips.values()}
+    silent = [slip for slip in slips if variable(slip) is None and nearest(slip, FAMILIES, 1) is None]
+    assert silent == []
 
 
 def test_an_unknown_name_is_unknown() -> None:

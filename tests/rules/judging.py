@@ -3,9 +3,11 @@
 import yaml
 
 from trainyard.fieldpath import format_path
+from trainyard.finding import Severity
 from trainyard.objects import Spot
 from trainyard.rules import all_rules, problems
 from trainyard.rules.examples import good_job, merge, unit_of
+from trainyard.rules.registry import Problem, Rule
 from trainyard.unit import Unit
 from trainyard.workload import workloads
 
@@ -30,7 +32,13 @@ def judge_variable(rule_id: str, name: str, value: str) -> list[str]:
 def _lines(rule_id: str, unit: Unit) -> list[str]:
     rule = all_rules()[rule_id]
     found = problems(rule, unit, tuple(workloads(unit)))
-    return [f"{rule.severity.label}: {problem.message} @ {_field(problem.spot)}" for problem in found]
+    return [f"{severity_of(rule, problem).label}: {problem.message} @ {_field(problem.spot)}" for problem in found]
+
+
+def severity_of(rule: Rule, problem: Problem) -> Severity:
+    """How much a problem matters: as its rule says, or less."""
+    assert problem.severity is None or problem.severity < rule.severity
+    return problem.severity or rule.severity
 
 
 def _field(spot: Spot) -> str:

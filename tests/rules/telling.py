@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.recorded import hold
+from tests.rules.judging import severity_of
 from trainyard.fieldpath import format_path
 from trainyard.objects import Spot
 from trainyard.rules import all_rules, problems
@@ -37,7 +38,7 @@ def _told(file: Path, modules: tuple[str, ...]) -> Iterator[str]:
 
 
 def _paragraph(rule: Rule, problem: Problem) -> str:
-    lines = [f"{rule.severity.label}[{rule.id}] {problem.message}", f"  --> {_place(problem.spot)}"]
+    lines = [f"{severity_of(rule, problem).label}[{rule.id}] {problem.message}", f"  --> {_place(problem.spot)}"]
     lines += [f"  ::: {_place(spot)}" for spot in problem.related]
     return "\n".join([*lines, f"  = help: {problem.help}"])
 

@@ -44,10 +44,34 @@ def test_jobs_that_delete_themselves(text: str, field: str | None) -> None:
     assert [line.rpartition(" @ ")[2] for line in found] == ([field] if field else [])
 
 
-def test_a_generated_name() -> None:
-    assert judge("GIT002", "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: smoke-, namespace: ci}\n") == [
-        "error: Job smoke-* has no fixed name, so nothing can be compared with Git @ Job/smoke- metadata.generateName"
-    ]
+SYNCED = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: jobs}\n---\n"
+BY_FLUX = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: jobs}\n---\n"
+GENERATED = "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: smoke-, namespace: ci%s}\n"
+WAVE = ", annotations: {argocd.argoproj.io/sync-wave: '1'}"
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        (SYNCED + GENERATED % "", "error"),
+        (BY_FLUX + GENERATED % "", "error"),
+        (GENERATED % WAVE, "error"),
+        (GENERATED % "", "info"),
+        (GENERATED.replace("batch/v1\nkind: Job", "argoproj.io/v1alpha1\nkind: Workflow") % "", "info"),
+    ],
+)
+def test_a_generated_name_breaks_a_sync(text: str, severity: str) -> None:
+    [found] = judge("GIT002", text)
+    assert found.startswith(f"{severity}: ")
+    assert "smoke-* has no fixed name, which kubectl apply, Argo CD and Flux refuse @ " in found
+
+
+def test_a_job_that_deletes_itself_runs_again_where_git_is_followed() -> None:
+    job = manifest("batch/v1", "Job", "ttlSecondsAfterFinished: 60")
+    said = "Job a is deleted 60 s after it ends, and Argo CD or Flux creates it again"
+    where = "Job/a spec.ttlSecondsAfterFinished"
+    assert judge("GIT001", SYNCED + job) == [f"error: {said} @ {where}"]
+    assert [line.partition(":")[0] for line in judge("GIT001", job)] == ["info"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ AWS = "AKIA" + "Q3EGUI5K7M2XW4TB"
 GITHUB = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 WANDB = "3f9a" * 10
 
+APPLICATION = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: apps}\n---\n"
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: wandb, namespace: research}\n"
+
 
 def env(name: str, value: str) -> str:
     container = {"name": "trainer", "env": [{"name": name, "value": value}]}
@@ -34,6 +37,27 @@ def env(name: str, value: str) -> str:
 def test_secrets_in_the_environment(name: str, value: str, what: str) -> None:
     field = f"Job/llama-sft spec.template.spec.containers[0].env[{name}].value"
     assert judge_good_job_with("SEC001", env(name, value)) == [f"error: {name} holds {what} @ {field}"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "REPLACE_WITH_YOUR_TOKEN_1",
+        "<your-token-12345678>",
+        "your_wandb_api_key_2024",
+        "enterYourSecret==1234",
+        "changeme-changeme-123",
+        "xxxxxxxxxxxxxxxx-1234",
+        "insert-token-here-0001",
+        "PLACEHOLDER_TOKEN_0001",
+        "example-token-12345678",
+        base64.b64encode(b"put your token here, 1").decode(),
+    ],
+)
+def test_what_stands_for_a_secret_to_come(value: str) -> None:
+    assert judge_good_job_with("SEC001", env("WANDB_API_KEY", value)) == []
+    data = "stringData: " + json.dumps({"key": value})
+    assert judge("SEC001", SECRET + data) == []
 
 
 @pytest.mark.parametrize(
@@ -77,9 +101,6 @@ def test_a_secret_on_a_command_line() -> None:
     ]
 
 
-SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: wandb, namespace: research}\n"
-
-
 @pytest.mark.parametrize(
     ("content", "field"),
     [
@@ -91,8 +112,43 @@ SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: wandb, namespace: resea
     ],
 )
 def test_secret_objects(content: str, field: str | None) -> None:
-    said = [f"error: Secret wandb holds its content in Git @ Secret/wandb {field}"]
-    assert judge("SEC001", SECRET + content) == (said if field else [])
+    said = f"Secret wandb holds its content in Git @ Secret/wandb {field}"
+    assert judge("SEC001", SECRET + content) == ([f"info: {said}"] if field else [])
+    assert judge("SEC001", f"{APPLICATION}{SECRET}{content}") == ([f"error: {said}"] if field else [])
+
+
+def test_a_password_that_somebody_made_up_is_information() -> None:
+    [said] = judge("SEC001", SECRET + "stringData: {password: '7241990000000000'}\n")
+    assert said.startswith("info: ")
+
+
+@pytest.mark.parametrize("secret", [HUGGING_FACE, AWS, "-----BEGIN RSA PRIVATE KEY-----\nabc", "9c2e71f0a3b84d56" * 2])
+@pytest.mark.parametrize("field", ["data", "stringData"])
+def test_a_token_in_a_secret_is_an_error_wherever_it_stands(secret: str, field: str) -> None:
+    text = base64.b64encode(secret.encode()).decode() if field == "data" else secret
+    [said] = judge("SEC001", f"{SECRET}{field}: {json.dumps({'api-token': text})}\n")
+    assert said.startswith("error: Secret wandb holds its content in Git")
+
+
+def test_settings_of_a_secret_are_none_themselves() -> None:
+    told = {"url": "https://charts.example.com", "type": "helm", "enableOCI": "true", "username": "robot"}
+    assert judge("SEC001", SECRET + "stringData: " + json.dumps(told)) == []
+    assert len(judge("SEC001", SECRET + "stringData: " + json.dumps({**told, "password": "hunter2!"}))) == 1
+    within = {"url": "https://robot:" + "s3cr3tpass" + "@charts.example.com"}
+    assert len(judge("SEC001", SECRET + "stringData: " + json.dumps(within))) == 1
+
+
+def test_a_checksum_of_a_secret_is_none() -> None:
+    annotation = {"checksum/secret": "3f9a" * 16}
+    job = {"kind": "Job", "spec": {"template": {"metadata": {"annotations": annotation}}}}
+    assert judge_good_job_with("SEC001", json.dumps(job)) == []
+
+
+def test_a_weak_password_is_an_error_where_git_is_followed() -> None:
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: db}\nspec: {containers: [{name: db, env: [%s]}]}\n"
+    manifest = pod % "{name: MYSQL_PASSWORD, value: hunter2}"
+    assert [said.partition(":")[0] for said in judge("SEC001", manifest)] == ["info"]
+    assert [said.partition(":")[0] for said in judge("SEC001", APPLICATION + manifest)] == ["error"]
 
 
 def image(name: str) -> str:

@@ -95,6 +95,16 @@ def test_custom_resources() -> None:
     }
 
 
+def test_a_required_field_that_a_webhook_fills_is_not_required() -> None:
+    named = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"rules": {"type": "array", "items": named}, "owner": named}}
+
+    rules, owner = custom(schema, "Policy", frozenset({"Policy.rules[].name"}))["properties"].values()
+
+    assert "required" not in rules["items"]
+    assert owner["required"] == ["name"]
+
+
 @pytest.mark.parametrize(
     ("go", "ours"),
     [

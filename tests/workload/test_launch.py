@@ -237,6 +237,23 @@ def test_the_launcher_counts_and_not_what_runs_before_it() -> None:
     assert (found.launcher, program(found)) == ("torchrun", "t.py")
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "until mpirun -np 16 nvidia-smi -L; do sleep 5; done; mpirun -np 16 -x A ./all_reduce_perf -b 8",
+        "mpirun -np 2 /usr/bin/hostname && mpirun -np 16 -x A ./all_reduce_perf",
+        "mpirun -np 16 -x A ./all_reduce_perf; mpirun -np 2 true",
+    ],
+)
+def test_a_launch_that_only_looks_around_is_not_the_jobs(script: str) -> None:
+    found = launched(["bash", "-c", script])
+    assert (program(found).split()[0], written(found)) == ("./all_reduce_perf", {"np": "16", "x": {"A": None}})
+
+
+def test_a_launch_that_only_looks_around_counts_where_there_is_no_other() -> None:
+    assert program(launched("mpirun -np 2 hostname")) == "hostname"
+
+
 def test_a_script_in_a_script() -> None:
     found = launched(["sh", "-c", "exec bash -c 'torchrun --nnodes=2 t.py'"])
     assert (found.launcher, written(found)) == ("torchrun", {"nnodes": "2"})

@@ -149,16 +149,21 @@ def names() -> frozenset[str]:
 
 
 def nearest(name: str, families: tuple[str, ...], distance: int) -> Variable | None:
-    """The variable in use of the same family whose name is at most `distance` typing slips away, the nearest first."""
+    """The variable of the same family, in use or deprecated, whose name is at most `distance` typing slips away.
+
+    Of several the nearest, and of those the one in use.
+    """
     family = next((prefix for prefix in families if name.startswith(prefix)), None)
     if family is None:
         return None
     near = sorted(
-        (slips, known)
+        (slips, "status" in facts, known)
         for known, facts in _compiled().items()
-        if known.startswith(family) and "status" not in facts and (slips := _slips(name, known, distance)) <= distance
+        if known.startswith(family)
+        and facts.get("status") in (None, "deprecated")
+        and (slips := _slips(name, known, distance)) <= distance
     )
-    return variable(near[0][1]) if near else None
+    return variable(near[0][2]) if near else None
 
 
 def compile_catalogue(folder: Path = FOLDER) -> str:

@@ -23,7 +23,8 @@ def merged(findings: Sequence[Finding]) -> list[Finding]:
         first = by_cause.setdefault(cause, finding)
         if first is not finding:
             jobs = tuple(sorted({*first.jobs, *finding.jobs}))
-            by_cause[cause] = replace(first, jobs=jobs, fix=_agreed(first.fix, finding.fix))
+            severity = max(first.severity, finding.severity)
+            by_cause[cause] = replace(first, severity=severity, jobs=jobs, fix=_agreed(first.fix, finding.fix))
     return list(by_cause.values())
 
 

@@ -460,7 +460,8 @@ def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:
 def finding_of(rule: Rule, problem: Problem, origin: Origin, unit: str) -> Finding:
     """A rule's problem as the finding of a unit, with the places where its values were written."""
     place, *related = [_place(spot, origin) for spot in (problem.spot, *problem.related)]
-    return Finding(rule.id, rule.name, rule.severity, problem.message, place, tuple(related), problem.help, (unit,))
+    severity = rule.severity if problem.severity is None else problem.severity
+    return Finding(rule.id, rule.name, severity, problem.message, place, tuple(related), problem.help, (unit,))
 
 
 def _place(spot: Spot, origin: Origin) -> Place:

@@ -5,12 +5,13 @@ A test holds every verdict equal to kubeconform's, which reads the same schemas 
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path as File
 from typing import Any
 
-from trainyard.fieldpath import Path
+from trainyard.fieldpath import Path, lookup
 from trainyard.finding import Severity
 from trainyard.frozen import dataclass
 from trainyard.objects import Object
@@ -18,7 +19,7 @@ from trainyard.patterns import pattern
 from trainyard.remedy import Remedy
 from trainyard.rules.registry import declare
 from trainyard.unit import Unit
-from trainyard.violation import field_name, nearest, not_finite, remedy, sentence, validator_of, violations
+from trainyard.violation import Violation, field_name, nearest, not_finite, remedy, sentence, validator_of, violations
 
 VIOLATION = declare(
     "SCH001",
@@ -103,6 +104,29 @@ OLDER_FIELD = declare(
         spec: {mlPolicy: {torch: {}}}
 
     Source: https://github.com/kubeflow/trainer/releases
+    """,
+)
+
+NULL_FIELD = declare(
+    "SCH009",
+    "field-without-value",
+    Severity.WARNING,
+    """A field of a custom resource stands without a value.
+
+    What comes of it depends on the way that it is applied. `kubectl create`, `kubectl apply`, `helm install` and Argo
+    CD's default leave the field out, and with it what its author meant to write. Server-side apply, which Flux uses, is
+    refused unless the field has a default. In a job folder SCH001 says it.
+
+    Bad:
+        apiVersion: ray.io/v1
+        kind: RayCluster
+        spec: {headGroupSpec: {template: {metadata: null, spec: {containers: []}}}}
+    Good:
+        apiVersion: ray.io/v1
+        kind: RayCluster
+        spec: {headGroupSpec: {template: {metadata: {}, spec: {containers: []}}}}
+
+    Source: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#defaulting-and-nullable
     """,
 )
 
@@ -194,13 +218,42 @@ def _problems(schemas: File, unit_index: int, rendered: Object, is_job: bool) ->
     is_json = not ("NaN" in text or "Infinity" in text) or not any(not_finite(data))
     if is_json and validator.is_valid(data):
         return
-    for violation in violations(validator, schema, data):
+    found = violations(validator, schema, data)
+    if not is_job and "null" in text:
+        nulls = [violation.path for violation in found if _is_null_field(data, violation)]
+        data = _without(data, nulls)
+        found = violations(validator, schema, data)
+        missing = {(*violation.path, violation.needed) for violation in found if not violation.at_key}
+        yield from (_null_field(unit_index, rendered, path) for path in nulls if path not in missing)
+    for violation in found:
         message = sentence(violation, field_name(data, violation.path))
         fix = remedy(violation, rendered.at(*violation.path))
-        found = SchemaProblem(
+        problem = SchemaProblem(
             unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix
         )
-        yield found if is_job else _dated(found)
+        yield problem if is_job else _dated(problem)
+
+
+def _is_null_field(data: Any, violation: Violation) -> bool:
+    """Whether the violation is a field without a value, which the API server leaves out where it creates objects."""
+    is_field = violation.path and isinstance(violation.path[-1], str) and not violation.at_key
+    return bool(is_field) and not violation.needed and lookup(data, violation.path) is None
+
+
+def _null_field(unit_index: int, rendered: Object, path: Path) -> SchemaProblem:
+    name = field_name(rendered.data, path)
+    message = f"{name} has no value: create leaves the field out, and server-side apply refuses it without a default"
+    return SchemaProblem(unit_index, NULL_FIELD.id, rendered, path, message, "write a value, or remove the field")
+
+
+def _without(data: Any, paths: Sequence[Path]) -> Any:
+    """A copy without some fields."""
+    if not paths:
+        return data
+    copy = deepcopy(data)
+    for path in paths:
+        del lookup(copy, path[:-1])[path[-1]]
+    return copy
 
 
 @lru_cache(maxsize=1024)

@@ -3,6 +3,18 @@
 from trainyard.frozen import dataclass
 from trainyard.objects import Object
 
+_PLATFORMS = "clusters/"
+_FLUX = ".toolkit.fluxcd.io"
+_ARGO_CD = ("Application", "ApplicationSet", "AppProject")
+
+
+def _is_for_gitops(obj: Object) -> bool:
+    metadata = obj.data.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    owners = {str(key).partition("/")[0] for key in annotations} if isinstance(annotations, dict) else set()
+    its_own = obj.group.endswith(_FLUX) or (obj.group == "argoproj.io" and obj.kind in _ARGO_CD)
+    return its_own or any(owner == "argocd.argoproj.io" or owner.endswith(_FLUX) for owner in owners)
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -20,6 +32,12 @@ class Unit:
     platform: tuple[Object, ...] | None = None
     """What the cluster that it lands on holds before it comes; None where that is not known. Their indices count on
     after those of the facts."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether anything shows that Argo CD or Flux follows these files: that they make a job folder or lie under
+        clusters/, an object of theirs beside the others, or an annotation for them."""
+        return self.is_job or self.name.startswith(_PLATFORMS) or any(map(_is_for_gitops, self.objects))
 
     def fact(self, kind: str) -> Object | None:
         """The one fact of a kind, or None where it is missing or doubled."""

@@ -24,6 +24,7 @@ spec:
             image: registry.example.com/bench:1
             resources: {limits: {nvidia.com/gpu: 8%s}}
 """
+TRAINING = MPI.replace("all_reduce_perf", "python, train.py")
 PYTORCH = """
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob

@@ -1,7 +1,9 @@
 """Where a variable comes from: containers, scripts, mpirun's words, files."""
 
+import pytest
+
 from tests.rules.judging import judge, judge_good_job_with
-from tests.rules.nccl.jobs import MPI
+from tests.rules.nccl.jobs import MPI, TRAINING
 
 SCRIPT = """
 apiVersion: batch/v1
@@ -26,11 +28,18 @@ spec:
         env: [{name: NCCL_SOCKET_NTHREADS, value: '4'}]
         resources: {limits: {nvidia.com/gpu: 8}}
 """
+PROBE = """
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: probe, namespace: research}
+data: {probe.sh: 'test "$ranks" -ge "$NCCL_RANKS"'}
+"""
 IN_SCRIPT = "Job/sft spec.template.spec.containers[0].command[2]"
 
 
 def test_a_variable_that_mpirun_exports() -> None:
-    found = judge("NCL007", MPI % ("-x, NCCL_DEBUG=INFO", ""))
+    found = judge("NCL007", TRAINING % ("-x, NCCL_DEBUG=INFO", ""))
     assert found == [
         "warning: NCCL_DEBUG is INFO: each of 16 ranks prints its topology at each start"
         " @ MPIJob/bench spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command[6]"
@@ -38,7 +47,7 @@ def test_a_variable_that_mpirun_exports() -> None:
 
 
 def test_an_exported_variable_whose_words_were_written_as_one() -> None:
-    assert len(judge("NCL007", MPI % ("-x NCCL_DEBUG=INFO", ""))) == 1
+    assert len(judge("NCL007", TRAINING % ("-x NCCL_DEBUG=INFO", ""))) == 1
 
 
 def test_subsystems_are_judged_by_the_level_that_mpirun_exports() -> None:
@@ -95,3 +104,79 @@ def test_mca_words_are_variables_of_open_mpi() -> None:
         " @ MPIJob/bench spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command[7]"
     ]
     assert judge("NCL060", MPI % ("-mca, btl, ^openib, -mca, pml, ob1", "")) == []
+
+
+def test_a_name_that_the_containers_own_script_uses_is_read() -> None:
+    assert judge("NCL076", SCRIPT % 'export NCCL_RANKS=32; echo "on ${NCCL_RANKS} ranks";') == []
+    assert judge("NCL002", SCRIPT % "export NCCL_IB_TIMOUT=20; export NCCL_IB_TIMEOUT=$NCCL_IB_TIMOUT;") == []
+    assert judge("NCL076", SCRIPT % """python -c 'os.environ["NCCL_RANKS"]'; export NCCL_RANKS=32;""") == []
+    assert judge("NCL076", (SCRIPT + PROBE) % "export NCCL_RANKS=32;") == []
+    assert len(judge("NCL076", SCRIPT % "export NCCL_RANKS=32;")) == 1
+
+
+def test_a_librarys_fork_and_plugins_may_read_names_of_their_own() -> None:
+    assert judge("NCL076", MPI % ("-x, NCCL_RING_SEARCH=1, -x, NCCL_NET_PLUGIN=spectrum", "")) == []
+    assert judge("NCL076", (MPI % ("-x, NCCL_RING_SEARCH=1", "")).replace("nvidia.com/gpu", "amd.com/gpu")) == []
+    assert len(judge("NCL076", MPI % ("-x, NCCL_RING_SEARCH=1, -x, NCCL_NET_PLUGIN=none", ""))) == 1
+
+
+ACROSS = """
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: bench, namespace: research}
+spec:
+  slotsPerWorker: 4
+  mpiReplicaSpecs:
+    Launcher:
+      replicas: 1
+      template:
+        spec:
+          containers:
+          - {name: launcher, image: "registry.example.com/mpi:1", command: [mpirun, -np, "8", -x, %s, ./train]}
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          %s
+          containers:
+          - name: worker
+            image: registry.example.com/mpi:1
+            %s
+            resources: {limits: {nvidia.com/gpu: 4}}
+"""
+ON_THE_NODE = ("hostNetwork: true", "")
+WITH_CHANNEL = ("resourceClaims: [{name: imex, resourceClaimTemplateName: bench}]", "")
+WITH_LOGS = (
+    "volumes: [{name: logs, persistentVolumeClaim: {claimName: logs}}]",
+    "volumeMounts: [{name: logs, mountPath: /logs}]",
+)
+WITH_TOPOLOGY = (
+    "volumes: [{name: topology, configMap: {name: topology}}]",
+    "volumeMounts: [{name: topology, mountPath: /etc/topology}]",
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "exported", "worker", "told"),
+    [
+        ("NCL077", "NCCL_MNNVL_ENABLE=1", WITH_CHANNEL, 0),
+        ("NCL077", "NCCL_MNNVL_ENABLE=1", ("", ""), 1),
+        ("NCL009", "NCCL_SOCKET_IFNAME=ens5", ON_THE_NODE, 0),
+        ("NCL009", "NCCL_SOCKET_IFNAME=ens5", ("", ""), 1),
+        ("NCL022", "NCCL_SOCKET_IFNAME=^lo", ON_THE_NODE, 1),
+        ("NCL022", "NCCL_SOCKET_IFNAME=^lo", ("", ""), 0),
+        ("NCL050", "NCCL_DEBUG_FILE=/logs/nccl.log", WITH_LOGS, 1),
+        ("NCL050", "NCCL_DEBUG_FILE=/logs/nccl.log", ("", ""), 0),
+        ("NCL046", "NCCL_HOSTID=bench", ("", ""), 1),
+        ("NCL071", "NCCL_RAS_ADDR=localhost:28028", ON_THE_NODE, 1),
+    ],
+)
+def test_what_mpirun_passes_on_is_judged_by_the_pods_of_the_ranks(
+    rule: str, exported: str, worker: tuple[str, str], told: int
+) -> None:
+    assert len(judge(rule, ACROSS % (exported, *worker))) == told
+
+
+def test_a_launcher_that_is_a_worker_too_is_a_pod_of_ranks() -> None:
+    job = ACROSS.replace("slotsPerWorker: 4", "slotsPerWorker: 4\n  runLauncherAsWorker: true")
+    assert len(judge("NCL077", job % ("NCCL_MNNVL_ENABLE=1", *WITH_CHANNEL))) == 1

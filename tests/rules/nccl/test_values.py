@@ -35,9 +35,40 @@ from tests.rules.judging import judge_variable
             "error: NCCL_IB_DISABLED is read by nothing; NCCL_IB_DISABLE is one that NCCL"
             " reads"
         ]),
+        ("NCL002", "NCCL_MIN_NCHANNEL", "8", [
+            "error: NCCL_MIN_NCHANNEL is read by nothing; NCCL_MIN_NCHANNELS is one that NCCL"
+            " reads"
+        ]),
+        ("NCL002", "NCCL_ASYNC_ERROR_HANDELING", "1", [
+            "error: NCCL_ASYNC_ERROR_HANDELING is read by nothing; NCCL_ASYNC_ERROR_HANDLING is one that PyTorch"
+            " reads"
+        ]),
         ("NCL002", "NCCL_HOME", "/opt", []),
         ("NCL002", "NCCL_SITE_SCRIPT", "/opt", []),
         ("NCL002", "UCX_DC_TIMEOUT", "1s", []),
+        ("NCL076", "NCCL_DEBUG_SUBSYSTEM", "INIT", [
+            "info: NCCL_DEBUG_SUBSYSTEM is not among the variables that NCCL and its known plugins"
+            " read"
+        ]),
+        ("NCL076", "NCCL_BOOTSTRAP_TIMEOUT", "600", [
+            "info: NCCL_BOOTSTRAP_TIMEOUT is not among the variables that NCCL and its known plugins"
+            " read"
+        ]),
+        ("NCL076", "TORCH_NCCL_TIMEOUT_SEC", "600", [
+            "info: TORCH_NCCL_TIMEOUT_SEC is not among the variables that PyTorch reads"
+        ]),
+        ("NCL076", "PET_WORLD_SIZE", "16", ["info: PET_WORLD_SIZE is not among the variables that torchrun reads"]),
+        ("NCL076", "OFI_NCCL_TRANSPORT", "rdma", [
+            "info: OFI_NCCL_TRANSPORT is not among the variables that the OFI plugin reads"
+        ]),
+        ("NCL076", "NCCL_IB_TIMOUT", "20", []),
+        ("NCL076", "NCCL_MIN_NCHANNELS", "8", []),
+        ("NCL076", "NCCL_FASTRAK_NEW_SWITCH", "1", []),
+        ("NCL076", "NCCL_GPUDIRECTTCPX_NEW_SWITCH", "1", []),
+        ("NCL076", "NCCL_TUNER_SITE_TABLE", "/a", []),
+        ("NCL076", "NCCL_TESTS_SPLIT", "%8", []),
+        ("NCL076", "NCCL_SITE_SCRIPT", "/opt/x.sh", []),
+        ("NCL076", "UCX_SOMETHING_NEW", "1", []),
         ("NCL013", "NCCL_IB_DISABLED", "1", []),
         ("NCL013", "NCCL_TIMEOUT", "7200", ["warning: NCCL_TIMEOUT is read by no release"]),
         ("NCL013", "NCCL_TREE_THRESHOLD", "0", ["warning: NCCL_TREE_THRESHOLD is no longer read by NCCL since 2.5"]),

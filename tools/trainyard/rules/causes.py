@@ -9,7 +9,8 @@ from trainyard.rules.registry import Problem
 
 
 def told_once(problems: Iterable[Problem]) -> Iterable[Problem]:
-    """Problems that say the same about several places as one, which shows the other places as related.
+    """Problems that say the same about several places as one, which shows the other places as related and matters as
+    much as the worst of them.
 
     A PyTorchJob holds the launch line in its master and in its worker template: one mistake, written twice.
     """
@@ -30,5 +31,8 @@ def _joined(problems: Iterable[Problem]) -> Iterator[Problem]:
         for spot in (*problem.related, *(spot for other in others[message] for spot in (other.spot, *other.related))):
             places.setdefault((spot.object.index, spot.path), spot)
         places.pop((problem.spot.object.index, problem.spot.path), None)
-        fix = all_of([problem.fix, *(other.fix for other in others[message])])
-        yield Problem(message, problem.spot, tuple(places.values()), problem.help, fix)
+        same = [problem, *others[message]]
+        fix = all_of([each.fix for each in same])
+        softer = [each.severity for each in same if each.severity is not None]
+        severity = max(softer) if len(softer) == len(same) else None
+        yield Problem(message, problem.spot, tuple(places.values()), problem.help, fix, severity)

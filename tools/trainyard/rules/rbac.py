@@ -112,10 +112,10 @@ def token_switched_off(workload: Workload) -> Iterator[Problem]:
 @rule("RBA003", "binding-of-nobody", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def binding_of_nobody(workload: Workload) -> Iterator[Problem]:
-    """A binding means the job's ServiceAccount and names one of another namespace, or leaves the namespace out.
+    """A binding means the job's ServiceAccount and names one of another namespace.
 
-    The account of the job then has no rights: what it asks of the API is forbidden. Without a namespace the API server
-    refuses the binding.
+    The account of the job then has no rights: what it asks of the API is forbidden. A subject without a namespace is of
+    the RoleBinding's own; in a ClusterRoleBinding, which has none, the API server refuses it.
 
     Bad:
         kind: RoleBinding
@@ -135,6 +135,12 @@ def binding_of_nobody(workload: Workload) -> Iterator[Problem]:
         metadata: {name: train, namespace: research}
         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: watch-pods}
         subjects: [{kind: ServiceAccount, name: default, namespace: tools}]
+    Near miss:
+        kind: RoleBinding
+        apiVersion: rbac.authorization.k8s.io/v1
+        metadata: {name: train, namespace: research}
+        roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: watch-pods}
+        subjects: [{kind: ServiceAccount, name: llama-sft}]
 
     Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
     """
@@ -143,15 +149,18 @@ def binding_of_nobody(workload: Workload) -> Iterator[Problem]:
         there = {item.namespace for item in workload.objects if (item.kind, item.name) == ("ServiceAccount", account)}
         if account == "default" or not own or own not in there:
             continue
-        for binding in workload.of_kind("RoleBinding"):
+        for binding in (*workload.of_kind("RoleBinding"), *workload.of_cluster("ClusterRoleBinding")):
             for index, subject in entries(binding.data.get("subjects")):
-                namespace = text(subject.get("namespace"))
+                namespace = _namespace(binding, subject)
                 ours = (subject.get("kind"), subject.get("name")) == ("ServiceAccount", account)
-                if not ours or namespace == own or namespace in there:
+                if not ours or namespace == own or namespace in there or (namespace and not binding.namespace):
                     continue
+                if namespace:
+                    what = f"means ServiceAccount {account} of namespace {namespace}, but the job's is in {own}"
+                else:
+                    what = f"names ServiceAccount {account} without a namespace, which the API server refuses"
                 yield Problem(
-                    f"RoleBinding {binding.name} means ServiceAccount {account} of namespace {namespace or '(none)'}, "
-                    f"but the job's is in {own}",
+                    f"{binding.kind} {binding.name} {what}",
                     binding.at("subjects", index, "namespace", label=f"expected {own}"),
                     help=f"write namespace: {own}",
                     fix=put(binding.at("subjects", index, "namespace"), own),
@@ -170,9 +179,14 @@ def _bindings(workload: Workload, account: str) -> Iterator[Object]:
     for binding in (*workload.of_kind("RoleBinding"), *workload.of_cluster("ClusterRoleBinding")):
         for _, subject in entries(binding.data.get("subjects")):
             named = (subject.get("kind"), subject.get("name")) == ("ServiceAccount", account)
-            if named and text(subject.get("namespace")) in (own, own or "default"):
+            if named and _namespace(binding, subject) in (own, own or "default"):
                 yield binding
                 break
+
+
+def _namespace(binding: Object, subject: Mapping[Any, Any]) -> str:
+    """The namespace that a ServiceAccount of a binding is of: the binding's own where the subject names none."""
+    return text(subject.get("namespace")) or binding.namespace
 
 
 def _role(workload: Workload, binding: Object) -> Object | None:

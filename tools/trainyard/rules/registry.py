@@ -40,6 +40,8 @@ class Problem:
     help: str = ""
     fix: Remedy | None = None
     """What would put it right, where that is certain or can be worked out."""
+    severity: Severity | None = None
+    """Less than the rule's own, where the manifest may well mean what it says. None: the rule's."""
 
 
 Kind = Literal["none", "safe", "unsafe"]

@@ -1,5 +1,6 @@
 """Rules on secrets, images and tokens: SEC001 and up."""
 
+import base64
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -8,11 +9,13 @@ from typing import Any
 from trainyard.catalogue import variable
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
+from trainyard.frozen import dataclass
 from trainyard.objects import Object
 from trainyard.patterns import pattern
 from trainyard.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
+from trainyard.unit import Unit
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import entries, mapping
 
@@ -34,18 +37,33 @@ _NAME = pattern(r"(API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|PASSWORD|PASSWD|TOKEN|C
 _OPAQUE = pattern(r"[A-Za-z0-9+/=_.~-]{16,}\Z")
 _VARIABLE = pattern(r"\$[A-Za-z_]\w*\Z")
 _REFERENCES = ("$(", "${", "{{", "<")
+_PLACEHOLDER = pattern(
+    r"your|replace|change.?me|change.?it|placeholder|example|dummy|insert|enter|todo|fixme|redacted|-here\b|_here\b|xxxx"
+    r"|\*\*\*|\.\.\.",
+    re.IGNORECASE,
+)
+"""What stands in a text that is to be replaced by a secret."""
+_SETTINGS = frozenset(
+    {"database", "enableOCI", "endpoint", "host", "hostname", "insecure", "name", "namespace", "port", "project"}
+    | {"region", "server", "type", "url", "user", "username"}
+)
+"""Keys of a Secret that say where it is used, and hold none."""
+_VARIED = 8
+"""Different characters of a key that was drawn at random; a password made up for a test has fewer."""
 _NO_API_KINDS = ("Job", "JobSet", "PyTorchJob", "TFJob", "MPIJob", "TrainJob")
 
 _DIGEST = pattern(r"@sha256:[0-9a-f]{64}\Z")
 
 
-@rule("SEC001", "secret-in-plain-sight", Severity.ERROR, needs=Object, guarded=True)
+@rule("SEC001", "secret-in-plain-sight", Severity.ERROR, needs=Unit, guarded=True)
 @once
-def secret_in_plain_sight(obj: Object) -> Iterator[Problem]:
+def secret_in_plain_sight(unit: Unit) -> Iterator[Problem]:
     """A secret stands in Git.
 
     Everyone who may read the repository, and its history for ever, has it. Name a Secret and let the cluster hold its
-    content: an ExternalSecret, a sealed or an encrypted one. What was committed once must be revoked.
+    content: an ExternalSecret, a sealed or an encrypted one. What was committed once must be revoked. A placeholder
+    such as REPLACE_WITH_YOUR_TOKEN is no secret. Of manifests that nothing shows to be synced, a weak password, and a
+    Secret whose content has not the shape of a key, are information: they may be made for a test.
 
     Bad:
         kind: Job
@@ -62,18 +80,19 @@ def secret_in_plain_sight(obj: Object) -> Iterator[Problem]:
 
     Source: https://kubernetes.io/docs/concepts/security/secrets-good-practices/
     """
-    if obj.kind == "Secret" and obj.api_version == "v1":
-        yield from _secret_object(obj)
-        return
-    for path, name, text in _texts(obj.data):
-        found = _secret(name, text)
-        if found:
-            what, part = found
-            yield Problem(
-                f"{name or 'a text'} holds {what}: {part[:4]}...",
-                obj.at(*path, label="readable by everyone who can read the repository"),
-                help="revoke it, and name a Secret instead (valueFrom.secretKeyRef)",
-            )
+    for obj in unit.objects:
+        if obj.kind == "Secret" and obj.api_version == "v1":
+            yield from _secret_object(obj, unit.is_synced)
+            continue
+        for path, name, text in _texts(obj.data):
+            found = _secret(name, text)
+            if found:
+                yield Problem(
+                    f"{name or 'a text'} holds {found.what}: {found.part[:4]}...",
+                    obj.at(*path, label="readable by everyone who can read the repository"),
+                    help="revoke it, and name a Secret instead (valueFrom.secretKeyRef)",
+                    severity=None if found.certain or unit.is_synced else Severity.INFO,
+                )
 
 
 @rule("SEC002", "image-not-by-digest", Severity.WARNING, needs=Workload, guarded=True)
@@ -196,41 +215,70 @@ def known_secrets(text: str) -> list[str]:
     return [match.groupdict().get("part") or match[0] for match in found]
 
 
-def _secret_object(obj: Object) -> Iterator[Problem]:
+def _secret_object(obj: Object, is_synced: bool) -> Iterator[Problem]:
     """A Secret whose content is readable. One that SOPS encrypted, or that the deployer fills in, is not."""
     if "sops" in obj.data:
         return
     for field in ("data", "stringData"):
         for key, text in mapping(obj.data.get(field)).items():
-            if isinstance(text, str) and text and not _is_reference(text):
-                yield Problem(
-                    f"Secret {obj.name} holds its content in Git",
-                    obj.at(field, key, label="readable by everyone who can read the repository"),
-                    help="revoke it; use an ExternalSecret, a SealedSecret or SOPS",
-                )
+            if not isinstance(text, str) or not text:
+                continue
+            found = _secret(str(key), _decoded(text) if field == "data" else text)
+            if found is None and (key in _SETTINGS or _stands_for_a_secret(text)):
+                continue
+            yield Problem(
+                f"Secret {obj.name} holds its content in Git",
+                obj.at(field, key, label="readable by everyone who can read the repository"),
+                help="revoke it; use an ExternalSecret, a SealedSecret or SOPS",
+                severity=None if is_synced or (found is not None and found.certain) else Severity.INFO,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Secret:
+    """A secret in a text."""
+
+    what: str
+    part: str
+    certain: bool
+    """False for a password that is weak enough to be made for a test."""
 
 
 @lru_cache(maxsize=4096)
-def _secret(name: str, text: str) -> tuple[str, str] | None:
-    """What kind of secret a text holds and its first part, or None. `name` is the variable or key it is given to."""
+def _secret(name: str, text: str) -> _Secret | None:
+    """The secret that a text holds, or None. `name` is the variable or key it is given to."""
     for shape, what in _SHAPES if _HINT.search(text) else ():
         match = shape.search(text)
         if match:
             part = match.groupdict().get("part") or match[0]
-            return None if len(set(part[6:])) < 3 and len(part) > 12 else (what, part)
-    if not name:
+            return None if len(set(part[6:])) < 3 and len(part) > 12 else _Secret(what, part, certain=True)
+    if not name or name.startswith("checksum/"):
         return None
     facts, named = variable(name), _NAME.search(name)
     shared = facts is not None and facts.secret
-    if not (named or shared) or _is_reference(text):
+    if not (named or shared) or _stands_for_a_secret(text):
         return None
     if text.startswith(("/", "./", "~")) or text.endswith((".json", ".txt")):
         return None
     if shared and text:
-        return "a shared key", text
-    opaque = _OPAQUE.match(text) and any(mark.isdigit() for mark in text) and len(set(text)) > 3
-    password = re.search(r"PASSW(OR)?D\Z", name, re.IGNORECASE) and len(text) >= 6 and " " not in text
-    return ("what looks like a secret", text) if named and (opaque or password) else None
+        return _Secret("a shared key", text, certain=True)
+    if named and _OPAQUE.match(text) and any(mark.isdigit() for mark in text) and len(set(text)) > 3:
+        return _Secret("what looks like a secret", text, certain=len(set(text)) >= _VARIED)
+    weak = re.search(r"PASSW(OR)?D\Z", name, re.IGNORECASE) and len(text) >= 6 and " " not in text
+    return _Secret("what looks like a secret", text, certain=False) if weak else None
+
+
+def _stands_for_a_secret(text: str) -> bool:
+    """Whether a text is to be replaced by a secret: a reference, a template, or words that say so, in base64 too."""
+    return _is_reference(text) or any(_PLACEHOLDER.search(each) for each in (text, _decoded(text)))
+
+
+def _decoded(text: str) -> str:
+    """The text that stands in base64, or nothing where none does."""
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except ValueError:
+        return ""
 
 
 def _texts(tree: Any, path: Path = (), name: str = "") -> Iterator[tuple[Path, str, str]]:

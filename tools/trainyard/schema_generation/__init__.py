@@ -85,7 +85,7 @@ def _schemas(sources: Sources, folders: Mapping[str, Path]) -> Iterator[tuple[st
         text = (folders[module] / path).read_text(encoding="utf-8")
         for definition in yaml.load_all(text, Loader=yaml.CSafeLoader):
             if definition is not None:
-                yield from _custom_resource(definition, metadata, module)
+                yield from _custom_resource(definition, metadata, module, sources.filled)
 
 
 def _objects(types: Mapping[str, Any], group_version: str) -> dict[str, str]:
@@ -98,12 +98,14 @@ def _objects(types: Mapping[str, Any], group_version: str) -> dict[str, str]:
     return {kind: type_name for kind, type_name in sorted(kinds.items()) if f"{kind}List" in kinds}
 
 
-def _custom_resource(definition: Mapping[str, Any], metadata: Schema, module: str) -> Iterator[tuple[str, str]]:
+def _custom_resource(
+    definition: Mapping[str, Any], metadata: Schema, module: str, filled: frozenset[str]
+) -> Iterator[tuple[str, str]]:
     group, kind = definition["spec"]["group"], definition["spec"]["names"]["kind"]
     for version in definition["spec"]["versions"]:
         if not version["served"]:
             continue
-        schema = custom(version["schema"]["openAPIV3Schema"], kind)
+        schema = custom(version["schema"]["openAPIV3Schema"], kind, filled)
         schema["properties"]["metadata"] = metadata
         yield _file(group, f"{group}/{version['name']}", version["name"], kind, schema, module)
 

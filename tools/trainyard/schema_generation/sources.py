@@ -27,6 +27,8 @@ class Sources:
     """As in apiVersion: v1, batch/v1."""
     custom_resources: tuple[tuple[str, str], ...]
     """(module, file of CustomResourceDefinitions in it)."""
+    filled: frozenset[str]
+    """Required fields that a webhook fills where they are missing: JobSet.spec.failurePolicy.rules[].name."""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -44,6 +46,7 @@ def read_sources(file: Path) -> Sources:
             openapi_folder=kubernetes["folder"],
             group_versions=tuple(kubernetes["groupVersions"]),
             custom_resources=tuple((s["module"], path) for s in data["customResources"] for path in s["files"]),
+            filled=frozenset(field for s in data["customResources"] for field in s.get("filledByWebhook", ())),
         )
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise Fault(f"{file} cannot be read as a list of schema sources: {error!r}") from error

@@ -62,11 +62,11 @@ def object_meta(schemas: Mapping[str, Schema]) -> Schema:
     return core(schemas, _OBJECT_META)
 
 
-def custom(schema: Schema, where: str) -> Schema:
-    """A schema from a CustomResourceDefinition.
+def custom(schema: Schema, where: str, filled: frozenset[str] = frozenset()) -> Schema:
+    """A schema from a CustomResourceDefinition, whose kind is `where`.
 
     The API server drops fields that it does not list, in silence, so they are refused here. Required fields with a
-    default are not required: the default comes first.
+    default, and those that are `filled` by a webhook, are not required: both come before the schema.
     """
 
     def convert(node: Schema, where: str) -> Schema:
@@ -74,7 +74,11 @@ def custom(schema: Schema, where: str) -> Schema:
             return {"type": _types(["integer", "string"], node), **_bounds(node)}
         _refuse(node, where, {"not", "oneOf", "anyOf", "allOf", "$ref"})
         properties = node.get("properties", {})
-        required = [name for name in node.get("required", []) if "default" not in properties.get(name, {})]
+        required = [
+            name
+            for name in node.get("required", [])
+            if "default" not in properties.get(name, {}) and f"{where}.{name}" not in filled
+        ]
         closed = node.get("type") == "object" and not (
             node.get("x-kubernetes-preserve-unknown-fields") or node.get("x-kubernetes-embedded-resource")
         )

@@ -1,9 +1,11 @@
 """What the controllers will really run: one Workload for each training job, whatever its kind."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainyard.unit import Unit
 from trainyard.workload.adapters import PLAIN, adapter
+from trainyard.workload.made import MadeObject
 from trainyard.workload.model import Workload
 from trainyard.workload.templates import trains
 
@@ -14,6 +16,15 @@ def workloads(unit: Unit) -> list[Workload]:
     Never raises for what manifests hold: a part of the wrong type counts as absent, since schemas report it.
     """
     return [each for each in _of_all(unit) if each.object.kind not in PLAIN or any(map(trains, each.pod_sets))]
+
+
+def companions(workload: Workload) -> Iterator[Workload]:
+    """The other jobs of its namespace that are rendered with a job."""
+    for item in workload.objects:
+        kind = adapter(item)
+        made = isinstance(item, MadeObject)
+        if kind is not None and not made and item != workload.object and item.namespace == workload.object.namespace:
+            yield replace(workload, object=item, pod_sets=kind.pod_sets(item, workload.objects))
 
 
 def bystanders(unit: Unit) -> list[Workload]:

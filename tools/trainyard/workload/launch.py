@@ -9,18 +9,53 @@ from trainyard.workload.launchers import ACCELERATE, BY_COMMAND, BY_MODULE, PYTH
 from trainyard.workload.model import EnvVar, Launch, Setting, Word
 from trainyard.workload.shell import Command
 
+_LOOKS_AROUND = frozenset(
+    {
+        "cat",
+        "date",
+        "echo",
+        "fi_info",
+        "hostname",
+        "ib_devinfo",
+        "ibstat",
+        "ibv_devices",
+        "ibv_devinfo",
+        "id",
+        "ls",
+        "lspci",
+        "lstopo",
+        "nproc",
+        "nvidia-smi",
+        "printenv",
+        "rocm-smi",
+        "rocminfo",
+        "sleep",
+        "true",
+        "uname",
+        "uptime",
+        "whoami",
+    }
+)
+"""Programs that scripts start on every host to see whether it is there, before they start what the job is for."""
 _PYTHON_VALUES = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
 def launch(commands: Iterable[Command]) -> Launch | None:
-    """The launch among a container's commands: the first launcher, else the last Python program, else None."""
+    """The launch among a container's commands, or None.
+
+    It is the first launcher that starts more than a look around, else the first launcher, else the last Python program.
+    """
     script: Launch | None = None
+    look: Launch | None = None
     for command in commands:
         found = _launch(command)
-        if found is not None and found.launcher != "python":
+        if found is None or found.launcher == "python":
+            script = found or script
+        elif found.program and basename(found.program[0]) in _LOOKS_AROUND:
+            look = look or found
+        else:
             return found
-        script = found or script
-    return script
+    return look or script
 
 
 def argument(words: Sequence[Word], names: Sequence[str]) -> Setting | None:

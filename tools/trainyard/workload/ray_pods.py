@@ -1,6 +1,6 @@
 """What KubeRay v1.6.2 adds to the pods of a Ray cluster: environment, shared memory, ports, the ray start command."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trainyard.frozen import dataclass
@@ -17,6 +17,9 @@ AUTOSCALER = "autoscaler"
 WAITS = "wait-gcs-ready"
 _NAME, _NAMESPACE = "$(RAY_CLUSTER_NAME)", "$(RAY_CLUSTER_NAMESPACE)"
 _LOGS, _LOGS_MOUNT = {"name": "ray-logs", "emptyDir": {}}, {"name": "ray-logs", "mountPath": "/tmp/ray"}
+_TOKEN_SOURCE = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}
+_TOKEN = {"name": "ray-token", "projected": {"sources": [_TOKEN_SOURCE]}}
+_TOKEN_MOUNT = {"name": "ray-token", "mountPath": "/var/run/secrets/ray.io/serviceaccount", "readOnly": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def worker(cluster: Cluster, name: str, group: Mapping[Any, Any]) -> Made:
     labels = _labels(cluster, "worker", name, group)
     filled = _filled(cluster, template, command, params)
     waits = (_wait(cluster, _ray_container(template)),)
-    return Made(labels, filled, env, addresses, tuple(_authority(cluster, spot)), waits)
+    return Made(labels, filled, env, addresses, tuple(_authority(cluster.spec, spot)), waits)
 
 
 def submitter(image: str) -> dict[str, Any]:
@@ -123,17 +126,12 @@ def submitter(image: str) -> dict[str, Any]:
 def submitter_env(job: Object) -> tuple[Injected, ...]:
     """What the submitting container is told; where the dashboard is stands in the RayJob's status."""
     spot = job.at("spec", "submitterPodTemplate")
-    auth = mapping(mapping(mapping(job.data.get("spec")).get("rayClusterSpec")).get("authOptions"))
-    token = job.at("spec", "rayClusterSpec", "authOptions", "mode")
-    signed = (
-        Injected("RAY_AUTH_MODE", "token", token, yields=True),
-        Injected("RAY_AUTH_TOKEN", None, token, yields=True),
-    )
+    cluster = mapping(mapping(job.data.get("spec")).get("rayClusterSpec"))
     return (
         Injected("PYTHONUNBUFFERED", "1", spot),
         Injected("RAY_DASHBOARD_ADDRESS", None, spot),
         Injected("RAY_JOB_SUBMISSION_ID", text(mapping(job.data.get("spec")).get("jobId")) or None, spot),
-        *(signed if auth.get("mode") == "token" else ()),
+        *_authority(cluster, job.at("spec", "rayClusterSpec", "authOptions", "mode")),
     )
 
 
@@ -152,7 +150,7 @@ def autoscaler(cluster: Cluster) -> dict[str, Any]:
         "resources": options.get("resources") or {"limits": amounts, "requests": amounts},
         "command": list(_SHELL),
         "args": [f"ray kuberay-autoscaler --cluster-name {_NAME} --cluster-namespace {_NAMESPACE}"],
-        "volumeMounts": [*sequence(options.get("volumeMounts")), _LOGS_MOUNT],
+        "volumeMounts": [*_mounts(cluster.spec, options), _LOGS_MOUNT],
     }
     if options.get("securityContext") is not None:
         found["securityContext"] = options["securityContext"]
@@ -199,16 +197,15 @@ def _environment(
     yield from _survival(cluster, spot, is_head=is_head)
     if is_head and cluster.scales_by_itself:
         yield Injected("RAY_enable_autoscaler_v2", "true", spot)
-    yield from _authority(cluster, spot)
+    yield from _authority(cluster.spec, spot)
 
 
-def _authority(cluster: Cluster, spot: Spot) -> Iterator[Injected]:
-    """What tells a container to show a token, and the token, which a Secret holds."""
-    options = mapping(cluster.spec.get("authOptions"))
-    if options.get("mode") != "token":
+def _authority(cluster: Mapping[Any, Any], spot: Spot) -> Iterator[Injected]:
+    """What tells a container to show a token, and the token, which a Secret holds, or a volume of Kubernetes."""
+    if mapping(cluster.get("authOptions")).get("mode") != "token":
         return
     yield Injected("RAY_AUTH_MODE", "token", spot, yields=True)
-    if options.get("enableK8sTokenAuth") is True:
+    if _takes_kubernetes_tokens(cluster):
         yield Injected("RAY_ENABLE_K8S_TOKEN_AUTH", "true", spot, yields=True)
     else:
         yield Injected("RAY_AUTH_TOKEN", None, spot, yields=True)
@@ -216,7 +213,27 @@ def _authority(cluster: Cluster, spot: Spot) -> Iterator[Injected]:
 
 def autoscaler_env(cluster: Cluster) -> tuple[Injected, ...]:
     """What the container that scales is told beside its own variables."""
-    return tuple(_authority(cluster, cluster.spot.below("autoscalerOptions")))
+    return tuple(_authority(cluster.spec, cluster.spot.below("autoscalerOptions")))
+
+
+def _takes_kubernetes_tokens(cluster: Mapping[Any, Any]) -> bool:
+    options = mapping(cluster.get("authOptions"))
+    return options.get("mode") == "token" and options.get("enableK8sTokenAuth") is True
+
+
+def _volumes(cluster: Mapping[Any, Any], written: Sequence[Any]) -> list[Any]:
+    """Volumes as they are written, and the token of Kubernetes where the cluster takes those."""
+    named = {volume.get("name") for _, volume in entries(written)}
+    adds = _takes_kubernetes_tokens(cluster) and _TOKEN["name"] not in named
+    return [*written, *((_TOKEN,) if adds else ())]
+
+
+def _mounts(cluster: Mapping[Any, Any], container: Mapping[Any, Any]) -> list[Any]:
+    """The mounts of a container, and that of the token."""
+    written = sequence(container.get("volumeMounts"))
+    named = {mount.get("name") for _, mount in entries(written)}
+    adds = _takes_kubernetes_tokens(cluster) and _TOKEN["name"] not in named
+    return [*written, *((_TOKEN_MOUNT,) if adds else ())]
 
 
 def _survival(cluster: Cluster, spot: Spot, *, is_head: bool) -> Iterator[Injected]:
@@ -239,6 +256,8 @@ def _wait(cluster: Cluster, container: Mapping[Any, Any]) -> dict[str, Any]:
     address = f"{cluster.host}:{cluster.port}" if cluster.host else "$(FQ_RAY_IP)"
     amounts = {"cpu": "200m", "memory": "256Mi"}
     kept = {field: container[field] for field in ("env", "volumeMounts", "securityContext") if field in container}
+    if mounts := _mounts(cluster.spec, container):
+        kept["volumeMounts"] = mounts
     return {
         "name": WAITS,
         "image": text(container.get("image")),
@@ -274,14 +293,15 @@ def _filled(
     if not any(port.get("name") == "metrics" for _, port in entries(container.get("ports"))):
         port = {"name": "metrics", "containerPort": METRICS_PORT}
         container["ports"] = [*sequence(container.get("ports")), port]
-    mounts = [mount for _, mount in entries(container.get("volumeMounts"))]
+    container["volumeMounts"], volumes = _mounts(cluster.spec, container), _volumes(cluster.spec, volumes)
+    mounts = [mount for _, mount in entries(container["volumeMounts"])]
     if "plasma-directory" not in params and not any(mount.get("mountPath") == "/dev/shm" for mount in mounts):
         mount = {"name": "shared-mem", "mountPath": "/dev/shm"}
-        container["volumeMounts"] = [*sequence(container.get("volumeMounts")), mount]
+        container["volumeMounts"] = [*container["volumeMounts"], mount]
         if not any(volume.get("name") == "shared-mem" for _, volume in entries(volumes)):
             volumes = [*volumes, {"name": "shared-mem", "emptyDir": _shared_memory(container)}]
     if is_head and cluster.scales:
-        container["volumeMounts"] = [*sequence(container.get("volumeMounts")), _LOGS_MOUNT]
+        container["volumeMounts"] = [*container["volumeMounts"], _LOGS_MOUNT]
         volumes = [*volumes, _LOGS]
     filled = {"containers": [container, *containers[1:]], "volumes": volumes}
     return filled | ({"restartPolicy": "Never"} if cluster.scales_by_itself else {})

@@ -11,17 +11,17 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 from trainyard.workload.plain import mapping
 
-_GITOPS = ("argoproj.io", "toolkit.fluxcd.io")
 _FLUX_OFF = "kustomize.toolkit.fluxcd.io/reconcile"
 _RUN_POLICY_KINDS = ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
 
-@rule("GIT001", "ttl-on-tracked-job", Severity.ERROR, needs=Object, fix="safe")
-def ttl_on_tracked_job(obj: Object) -> Iterator[Problem]:
+@rule("GIT001", "ttl-on-tracked-job", Severity.ERROR, needs=Unit, fix="safe")
+def ttl_on_tracked_job(unit: Unit) -> Iterator[Problem]:
     """A job that Git tracks deletes itself after it ends.
 
     Argo CD and Flux then see an object that Git has and the cluster has not, and create it again: the training runs a
-    second time. An Argo CD hook is exempt, since hooks are not compared.
+    second time. An Argo CD hook is exempt, since hooks are not compared. Of manifests that nothing shows to be synced
+    it is information: with `kubectl create` the time does what it says.
 
     Bad:
         kind: Job
@@ -36,25 +36,26 @@ def ttl_on_tracked_job(obj: Object) -> Iterator[Problem]:
 
     Source: https://github.com/argoproj/argo-cd/issues/8586
     """
-    path = _ttl_path(obj)
-    if path is None or _untracked(obj):
-        return
-    seconds = value(obj, *path)
-    if seconds is not None:
-        yield Problem(
-            f"{obj.kind} {obj.name} is deleted {seconds} s after it ends, and Git then creates it again",
-            obj.at(*path, label="the training runs a second time"),
-            help="remove it: a finished job holds no GPU",
-            fix=remove(obj.at(*path)),
-        )
+    for obj in unit.objects:
+        path = _ttl_path(obj)
+        seconds = None if path is None or _untracked(obj) else value(obj, *path)
+        if path is not None and seconds is not None:
+            yield Problem(
+                f"{obj.kind} {obj.name} is deleted {seconds} s after it ends, and Argo CD or Flux creates it again",
+                obj.at(*path, label="the training runs a second time"),
+                help="remove it: a finished job holds no GPU",
+                fix=remove(obj.at(*path)),
+                severity=None if unit.is_synced else Severity.INFO,
+            )
 
 
-@rule("GIT002", "generated-name", Severity.ERROR, needs=Object)
-def generated_name(obj: Object) -> Iterator[Problem]:
+@rule("GIT002", "generated-name", Severity.ERROR, needs=Unit)
+def generated_name(unit: Unit) -> Iterator[Problem]:
     """An object has generateName instead of a name.
 
-    kubectl apply, Flux and kustomize refuse it, because nothing says which object the next sync should compare with.
-    Only Argo CD's hooks are created anew each time.
+    kubectl apply, Argo CD, Flux and kustomize refuse it, because nothing says which object the next sync should compare
+    with. Only Argo CD's hooks are created anew each time. Of manifests that nothing shows to be synced it is
+    information: `kubectl create` takes them.
 
     Bad:
         # whole
@@ -77,13 +78,16 @@ def generated_name(obj: Object) -> Iterator[Problem]:
 
     Source: https://argo-cd.readthedocs.io/en/stable/user-guide/resource_hooks/
     """
-    metadata = mapping(obj.data.get("metadata"))
-    if metadata.get("generateName") and not metadata.get("name") and not annotation(obj, HOOK):
-        yield Problem(
-            f"{obj.kind} {metadata['generateName']}* has no fixed name, so nothing can be compared with Git",
-            obj.at("metadata", "generateName"),
-            help="write metadata.name, a new one for each run",
-        )
+    for obj in unit.objects:
+        metadata = mapping(obj.data.get("metadata"))
+        if metadata.get("generateName") and not metadata.get("name") and not annotation(obj, HOOK):
+            yield Problem(
+                f"{obj.kind} {metadata['generateName']}* has no fixed name, "
+                "which kubectl apply, Argo CD and Flux refuse",
+                obj.at("metadata", "generateName"),
+                help="write metadata.name, a new one for each run",
+                severity=None if unit.is_synced else Severity.INFO,
+            )
 
 
 @rule("GIT003", "suspended", Severity.ERROR, needs=Object, fix="unsafe")
@@ -135,7 +139,7 @@ def suspend_beside_queue(unit: Unit) -> Iterator[Problem]:
 
     Source: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
     """
-    for obj in unit.objects if _is_synced(unit) else ():
+    for obj in unit.objects if unit.is_synced else ():
         path = _suspend_path(obj)
         if path is not None and value(obj, *path) is True and label(obj, QUEUE):
             yield Problem(
@@ -145,11 +149,6 @@ def suspend_beside_queue(unit: Unit) -> Iterator[Problem]:
                 help="remove suspend",
                 fix=remove(obj.at(*path)),
             )
-
-
-def _is_synced(unit: Unit) -> bool:
-    """Whether a job folder, or an object of Argo CD or Flux beside the others, tells that Git is followed."""
-    return unit.is_job or any(obj.group.endswith(_GITOPS) for obj in unit.objects)
 
 
 def _ttl_path(obj: Object) -> Path | None:

@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from trainyard.finding import Severity
 from trainyard.remedy import Remedy, put
 from trainyard.rules.counts import gpu_limit, whole
+from trainyard.rules.nccl.settings import environments
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.remedies import told
 from trainyard.workload import mpijob
 from trainyard.workload.model import Setting, Workload
+from trainyard.workload.plain import mapping, text
+
+_MAP_BY = ("OMPI_MCA_rmaps_base_mapping_policy", "PRTE_MCA_rmaps_default_mapping_policy")
 
 
 @rule("MPI002", "process-count-mismatch", Severity.ERROR, needs=Workload, fix="unsafe")
@@ -16,7 +20,8 @@ def process_count_mismatch(workload: Workload) -> Iterator[Problem]:
     """mpirun is asked for more processes than the workers have slots.
 
     The operator writes a host file with slotsPerWorker slots for each worker. Open MPI refuses to start more processes
-    than there are slots. Fewer leave GPUs idle, which rule idle-gpus says.
+    than there are slots, unless it may oversubscribe them (`--oversubscribe`, `--map-by slot:OVERSUBSCRIBE`); Intel MPI
+    and MPICH start them all. Fewer leave GPUs idle, which rule idle-gpus says.
 
     Bad:
 
@@ -103,7 +108,7 @@ def process_count_mismatch(workload: Workload) -> Iterator[Problem]:
     Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/
     """
     asked, slots, workers = _processes(workload), slots_per_worker(workload), _pods(workload, "worker")
-    if asked is None or slots is None or workers is None:
+    if asked is None or slots is None or workers is None or not _keeps_to_slots(workload):
         return
     with_launcher = mpijob.launcher_is_worker(workload.object)
     hosts = workers.value + with_launcher
@@ -118,6 +123,34 @@ def process_count_mismatch(workload: Workload) -> Iterator[Problem]:
         _enough_slots(workload, asked.value, slots.value, hosts),
         _fewer_processes(asked, slots.value * hosts),
     )
+
+
+def _keeps_to_slots(workload: Workload) -> bool:
+    """Whether mpirun reads the operator's slots, and refuses to start more processes than those."""
+    if (text(mapping(workload.object.data.get("spec")).get("mpiImplementation")) or "OpenMPI") != "OpenMPI":
+        return False
+    for each in environments(workload):
+        launch = each.container.launch if each.pod_set.role == "launcher" else None
+        if launch is None:
+            continue
+        hostfile = launch.option("hostfile")
+        if launch.option("host") is not None or (hostfile is not None and hostfile.value != mpijob.HOSTFILE):
+            return False
+        switch, policies = (
+            each.get("OMPI_MCA_rmaps_base_oversubscribe"),
+            [launch.option("map_by"), *map(each.get, _MAP_BY)],
+        )
+        if launch.option("oversubscribe") is not None or (switch is not None and not switch.is_off):
+            return False
+        if any(policy is not None and _oversubscribes(policy.value) for policy in policies):
+            return False
+    return True
+
+
+def _oversubscribes(policy: str | None) -> bool:
+    """Whether a mapping policy, `slot:OVERSUBSCRIBE`, allows more processes than slots, or may: None is not known."""
+    modifiers = (policy or "").upper().replace(",", ":").split(":")[1:]
+    return policy is None or any(modifier and "OVERSUBSCRIBE".startswith(modifier) for modifier in modifiers)
 
 
 def _fewer_processes(asked: Setting, slots: int) -> Remedy | None:

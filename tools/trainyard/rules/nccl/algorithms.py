@@ -1,8 +1,9 @@
 """How NCCL moves data: algorithms, protocols, buffers, channels, threads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from trainyard.finding import Severity
+from trainyard.rules.benchmarks import measured
 from trainyard.rules.nccl.pods import EFA, gpu_models, rdma_devices
 from trainyard.rules.nccl.remedies import assigned, unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, assignments, environments
@@ -10,7 +11,15 @@ from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 
-_REDUCING_ONLY = frozenset({"tree", "nvls", "nvlstree", "collnet", "collnetdirect", "collnetchain"})
+_GATHERING = frozenset({"ring", "collnet", "collnetdirect", "nvls", "pat"})
+_ALGORITHMS = {
+    "allgather": _GATHERING,
+    "allreduce": frozenset({"tree", "ring", "collnet", "collnetdirect", "collnetchain", "nvls", "nvlstree"}),
+    "broadcast": frozenset({"ring"}),
+    "reduce": frozenset({"ring"}),
+    "reducescatter": _GATHERING,
+}
+"""The algorithms that each collective has, read from src/device/generate.py of NCCL 2.31."""
 _SMALLEST_BUFFER = 2**20
 _LARGEST_BUFFER = 64 * 2**20
 _DEFAULT_BUFFER = 4 * 2**20
@@ -23,7 +32,8 @@ def algorithm_pinned(workload: Workload) -> Iterator[Problem]:
     """NCCL_ALGO or NCCL_PROTO takes the choice of algorithm from NCCL's tuner.
 
     The tuner chooses by collective, size and topology. A list that is right for one all-reduce leaves out NVLS or
-    trees elsewhere, and the tuner of the OFI plugin does not load beside either.
+    trees elsewhere, and the tuner of the OFI plugin does not load beside either. A benchmark of nccl-tests may be run
+    to compare them: there it is information.
 
     Bad:
         kind: ConfigMap
@@ -40,13 +50,14 @@ def algorithm_pinned(workload: Workload) -> Iterator[Problem]:
 
     Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-algo
     """
-    over_efa = EFA in rdma_devices(workload)
+    over_efa, benchmark = EFA in rdma_devices(workload), measured(workload)
+    collectives = _ALGORITHMS.keys() if benchmark is None else benchmark
     for each in environments(workload):
         for found in (each.get("NCCL_ALGO"), each.get("NCCL_PROTO")):
             facts = found.facts if found is not None else None
             if found is None or facts is None or not found.value or facts.refuses(found.value):
                 continue
-            told = _leaves_collectives_out(found) or forces_ll128(found) or (over_efa and allows_small(found))
+            told = bool(_left_out(found, collectives)) or forces_ll128(found) or (over_efa and allows_small(found))
             if told or each.get("NCCL_FASTRAK_IFNAME") is not None:
                 continue
             yield Problem(
@@ -54,6 +65,7 @@ def algorithm_pinned(workload: Workload) -> Iterator[Problem]:
                 found.spot,
                 help="remove it from training jobs",
                 fix=unsafely(unset(found)),
+                severity=None if benchmark is None else Severity.INFO,
             )
 
 
@@ -63,7 +75,8 @@ def algorithm_without_collectives(workload: Workload) -> Iterator[Problem]:
     """NCCL_ALGO allows only algorithms that some collectives do not have.
 
     Trees exist for all-reduce alone, NVLS and CollNet for a few collectives. A broadcast, or the all-gather and
-    reduce-scatter of FSDP and ZeRO, then has no algorithm left, and its first call fails.
+    reduce-scatter of FSDP and ZeRO, then has no algorithm left, and its first call fails. A program of nccl-tests calls
+    one collective, and needs an algorithm for that one.
 
     Bad:
         kind: ConfigMap
@@ -80,10 +93,13 @@ def algorithm_without_collectives(workload: Workload) -> Iterator[Problem]:
 
     Source: https://github.com/NVIDIA/nccl/issues/317
     """
+    benchmark = measured(workload)
     for found in assignments(workload, "NCCL_ALGO"):
-        if _leaves_collectives_out(found):
+        left = _left_out(found, _ALGORITHMS.keys() if benchmark is None else benchmark)
+        if left:
+            which = "some collectives" if benchmark is None else " and ".join(left)
             yield Problem(
-                f"NCCL_ALGO is {found.value}, which leaves some collectives without an algorithm",
+                f"NCCL_ALGO is {found.value}, which leaves {which} without an algorithm",
                 found.spot.saying("their first call fails"),
                 help="remove it, or name the collective: allreduce:tree (NCCL 2.24 and later)",
                 fix=unsafely(unset(found)),
@@ -344,9 +360,12 @@ def allows_small(found: Assignment) -> bool:
     return forces_ll128(found) or any(word in ("ll", "ll128") for word in value.replace(":", ",").split(","))
 
 
-def _leaves_collectives_out(found: Assignment) -> bool:
-    words = (found.value or "").lower().split(",")
-    return found.name == "NCCL_ALGO" and all(word in _REDUCING_ONLY for word in words)
+def _left_out(found: Assignment, collectives: Iterable[str]) -> list[str]:
+    """The collectives that NCCL_ALGO leaves without an algorithm. A value with `^` or `:` is not followed."""
+    words = frozenset((found.value or "").lower().split(","))
+    if found.name != "NCCL_ALGO" or not all(any(word in have for have in _ALGORITHMS.values()) for word in words):
+        return []
+    return sorted(collective for collective in collectives if words.isdisjoint(_ALGORITHMS[collective]))
 
 
 def _odd_size(size: int) -> str:

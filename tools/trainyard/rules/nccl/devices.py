@@ -16,7 +16,7 @@ from trainyard.rules.nccl.pods import (
     training_containers_without,
 )
 from trainyard.rules.nccl.remedies import unsafely, unset
-from trainyard.rules.nccl.settings import Assignment, assignments, environments
+from trainyard.rules.nccl.settings import Assignment, Environment, assignments, environments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
@@ -212,13 +212,47 @@ def net_ib_without_rdma(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("NCL026", "multi-node-nvlink-without-channel", Severity.ERROR, needs=Workload)
+@rule("NCL026", "multi-node-nvlink-without-memory", Severity.ERROR, needs=Workload)
+@once
+def multi_node_nvlink_without_memory(workload: Workload) -> Iterator[Problem]:
+    """NVLink between nodes is forced, and the memory that it needs is switched off.
+
+    NCCL_MNNVL_ENABLE=1 needs memory from cuMem. With NCCL_CUMEM_ENABLE=0, NCCL stops at the start.
+
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_MNNVL_ENABLE: "1", NCCL_CUMEM_ENABLE: "0"}
+    Good:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_MNNVL_ENABLE: "1"}
+    Near miss:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_MNNVL_ENABLE: "2", NCCL_CUMEM_ENABLE: "0"}
+
+    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-mnnvl-enable
+    """
+    for found, each in _forced_between_nodes(workload):
+        memory = each.get("NCCL_CUMEM_ENABLE")
+        if memory is not None and memory.integer == 0:
+            yield Problem(
+                "NCCL_MNNVL_ENABLE is 1, but NCCL_CUMEM_ENABLE is 0",
+                found.spot.saying("forces NVLink between nodes"),
+                related=(memory.spot,),
+                help="remove one of the two settings",
+            )
+
+
+@rule("NCL077", "multi-node-nvlink-without-channel", Severity.INFO, needs=Workload)
 @once
 def multi_node_nvlink_without_channel(workload: Workload) -> Iterator[Problem]:
-    """NVLink between nodes is forced, but the pods have no way to it.
+    """NVLink between nodes is forced, and no IMEX channel is seen in the pods of the ranks.
 
-    NCCL_MNNVL_ENABLE=1 needs an IMEX channel inside each pod, which a ComputeDomain's claim gives, and memory from
-    cuMem. Without either, NCCL stops at the start; left alone it looks for itself.
+    NCCL_MNNVL_ENABLE=1 needs an IMEX channel inside each pod, or NCCL stops at the start. A ComputeDomain's claim gives
+    one. A device plugin that is told so (`imex.channelIDs`) puts one into every pod with a GPU, which no manifest of
+    the job shows. Left alone, NCCL looks for itself.
 
     Bad:
         kind: ConfigMap
@@ -238,24 +272,22 @@ def multi_node_nvlink_without_channel(workload: Workload) -> Iterator[Problem]:
         metadata: {name: llama-sft-nccl}
         data: {NCCL_MNNVL_ENABLE: "2"}
 
-    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-mnnvl-enable
+    Source: https://github.com/NVIDIA/k8s-device-plugin#configuration-option-details
     """
+    for found, each in _forced_between_nodes(workload):
+        if each.runs_ranks and not _has_imex(each.pod_set) and not single_pod(workload):
+            yield Problem(
+                "NCCL_MNNVL_ENABLE is 1, and the pods show no IMEX channel",
+                found.spot.saying("forces NVLink between nodes"),
+                help="claim a channel of a ComputeDomain in resourceClaims, unless the device plugin gives one",
+            )
+
+
+def _forced_between_nodes(workload: Workload) -> Iterator[tuple[Assignment, Environment]]:
     for each in environments(workload):
-        found, memory = each.get("NCCL_MNNVL_ENABLE"), each.get("NCCL_CUMEM_ENABLE")
-        if found is None or found.integer != 1:
-            continue
-        if memory is not None and memory.integer == 0:
-            why, also = "NCCL_CUMEM_ENABLE is 0", memory
-        elif not _has_imex(each.pod_set) and not single_pod(workload):
-            why, also = "the pods have no IMEX channel", None
-        else:
-            continue
-        yield Problem(
-            f"NCCL_MNNVL_ENABLE is 1, but {why}",
-            found.spot.saying("forces NVLink between nodes"),
-            related=() if also is None else (also.spot,),
-            help="claim a channel of a ComputeDomain in resourceClaims, or remove the setting: NCCL finds out itself",
-        )
+        found = each.get("NCCL_MNNVL_ENABLE")
+        if found is not None and found.integer == 1:
+            yield found, each
 
 
 _FOR_INFINIBAND = (

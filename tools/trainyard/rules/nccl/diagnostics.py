@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
+from trainyard.rules.benchmarks import measured
 from trainyard.rules.counts import number
 from trainyard.rules.nccl.pods import gpus, outlives_the_pod, single_pod
 from trainyard.rules.nccl.remedies import assigned, unsafely, unset
@@ -28,7 +29,8 @@ def verbose_debug(workload: Workload) -> Iterator[Problem]:
     """NCCL_DEBUG is INFO or TRACE in a job of 16 ranks and more.
 
     Every rank prints its topology at every start. At size this floods the log pipeline: the kubelet cuts the pod's
-    log, and the lines that mattered are gone. WARN keeps the errors; a file with %h and %p in its name keeps all.
+    log, and the lines that mattered are gone. WARN keeps the errors; a file with %h and %p in its name keeps all. A
+    benchmark of nccl-tests may be run to read the topology: there it is information.
 
     Bad:
         kind: ConfigMap
@@ -59,6 +61,7 @@ def verbose_debug(workload: Workload) -> Iterator[Problem]:
                 found.spot,
                 help="set it to WARN, and to INFO only while looking for a fault",
                 fix=unsafely(assigned(found, "WARN")),
+                severity=None if measured(workload) is None else Severity.INFO,
             )
 
 

@@ -138,7 +138,8 @@ def transport_lists(workload: Workload) -> Iterator[Problem]:
 
     An include list and an exclude list of one family exclude each other. An exclude list takes the place of the
     default, which held loopback. A list of byte transfer layers without `self` keeps a rank from itself, and `openib`
-    is gone since Open MPI 5. The UCX layer refuses to load where UCX_TLS holds no fast transport.
+    is gone since Open MPI 5. The UCX layer of Open MPI's own builds refuses to load where UCX_TLS holds no fast
+    transport; images such as HPC-X allow it, so that is information.
 
     Bad:
         kind: ConfigMap
@@ -181,10 +182,11 @@ def transport_lists(workload: Workload) -> Iterator[Problem]:
         asked = each.get("OMPI_MCA_pml_ucx_tls", "OMPI_MCA_pml_ucx_devices")
         if layer is not None and layer.value == "ucx" and only and only <= _LOCAL_TRANSPORTS and asked is None:
             yield Problem(
-                f"OMPI_MCA_pml is ucx, which does not load where UCX_TLS is {','.join(sorted(only))}",
+                f"OMPI_MCA_pml is ucx, which most builds do not load where UCX_TLS is {','.join(sorted(only))}",
                 layer.spot,
                 related=() if transports is None else (transports.spot,),
-                help="set OMPI_MCA_pml to ob1, or OMPI_MCA_pml_ucx_tls to any",
+                help="set OMPI_MCA_pml to ob1, or OMPI_MCA_pml_ucx_tls to any, unless the image does so",
+                severity=Severity.INFO,
             )
 
 

@@ -1,19 +1,28 @@
 """Names of variables: misspelt, dead, or given twice."""
 
+import re
 from collections.abc import Iterator
 
 from trainyard.catalogue import Variable, nearest, variable
 from trainyard.finding import Severity
 from trainyard.objects import Spot
+from trainyard.patterns import pattern
 from trainyard.remedy import Remedy, remove
 from trainyard.rules.nccl.remedies import renamed, unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, assignments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
-from trainyard.workload.plain import entries
+from trainyard.workload.plain import entries, mapping, sequence
 
-_FAMILIES = ("TORCH_NCCL_", "OFI_NCCL_", "NCCL_", "PET_", "GLOO_")
+_READERS = {
+    "TORCH_NCCL_": "PyTorch reads",
+    "OFI_NCCL_": "the OFI plugin reads",
+    "NCCL_": "NCCL and its known plugins read",
+    "PET_": "torchrun reads",
+    "GLOO_": "Gloo reads",
+}
+FAMILIES = tuple(_READERS)
 """Prefixes whose names the catalogue holds completely."""
 _PARTS = ("FI_", "UCX_", "OMPI_MCA_")
 """Prefixes of which it holds the well-known names: there only an `S` or a `D` too many or too few, or two letters that
@@ -22,6 +31,28 @@ _LOCAL = frozenset(
     {"NCCL_PLUGIN_PATH", "NCCL_INIT_SCRIPT", "NCCL_HOME", "NCCL_TEST_PATH", "NCCL_ISOLATION_TESTS", "NCCL_EXIT"}
 )
 """Names that scripts of public recipes use for themselves."""
+_READ_ELSEWHERE = (
+    "NCCL_CHECKPOINT_",
+    "NCCL_EP_",
+    "NCCL_FASTRAK_",
+    "NCCL_GIB_",
+    "NCCL_GPUDIRECTTCPX_",
+    "NCCL_INSPECTOR_",
+    "NCCL_PROFILE",
+    "NCCL_RESHARD_",
+    "NCCL_SHARP_",
+    "NCCL_TEST",
+    "NCCL_TUNER_",
+    "NCCL_UCX_",
+)
+"""Beginnings of the names that plugins, tools and vendors' transports read, whose releases the catalogue does not
+follow."""
+_OF_SCRIPTS = pattern(
+    r"_(ARGS|BRANCH|BUILD_TYPE|CMD|DIR|FLAGS|HOME|IMAGE|LIB|LIBRARY|OPTS|PATH|REPO|ROOT|SCRIPT|TAG|URL|VERSION)\Z"
+)
+"""Ends of the names that images and scripts give to what they build and start, and no library to a setting."""
+_PLUGINS = ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "NCCL_ENV_PLUGIN")
+_USES = r"\$[{(]?%s\b|[\"']%s[\"']"
 
 
 @rule("NCL002", "near-miss-name", Severity.ERROR, needs=Workload, fix="safe")
@@ -49,7 +80,7 @@ def near_miss_name(workload: Workload) -> Iterator[Problem]:
     """
     for found in assignments(workload):
         meant = _meant(found.name)
-        if meant is not None:
+        if meant is not None and not _is_used_by_script(workload, found.name):
             yield Problem(
                 f"{found.name} is read by nothing; {meant.name} is one that {meant.library} reads",
                 _named(found).saying("ignored without a word"),
@@ -95,6 +126,45 @@ def phantom_or_removed_name(workload: Workload) -> Iterator[Problem]:
             help=f"use {facts.instead}" if facts.instead else "remove it",
             fix=_without_effect(found, facts),
         )
+
+
+@rule("NCL076", "unread-name", Severity.INFO, needs=Workload)
+@once
+def unread_name(workload: Workload) -> Iterator[Problem]:
+    """A variable has the prefix of a library, and no release of it reads that name.
+
+    NCCL, PyTorch, torchrun, Gloo and the OFI plugin ignore what they do not know. The catalogue holds every name that
+    a release of theirs reads, so the variable does nothing, unless a program of the image reads it. Silent: names that
+    the container's own script uses, of AMD's library, and of plugins that the catalogue does not follow.
+
+    Bad:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_DEBUG_SUBSYSTEM: INIT}
+    Good:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_DEBUG_SUBSYS: INIT}
+    Near miss:
+        kind: ConfigMap
+        metadata: {name: llama-sft-nccl}
+        data: {NCCL_FASTRAK_DUMP_COMM_STATS: "0"}
+
+    Source: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+    """
+    if _reads_more(workload):
+        return
+    for found in assignments(workload):
+        readers = next((who for prefix, who in _READERS.items() if found.name.startswith(prefix)), None)
+        if readers is None or found.facts is not None or _meant(found.name) is not None:
+            continue
+        own = found.name in _LOCAL or found.name.startswith(_READ_ELSEWHERE) or _OF_SCRIPTS.search(found.name)
+        if not own and not _is_used_by_script(workload, found.name):
+            yield Problem(
+                f"{found.name} is not among the variables that {readers}",
+                _named(found).saying("ignored without a word"),
+                help="remove it, or look up what the setting is called",
+            )
 
 
 @rule("NCL015", "duplicate-env", Severity.ERROR, needs=Workload, fix="safe")
@@ -162,7 +232,22 @@ def _meant(name: str) -> Variable | None:
     if name.startswith(_PARTS):
         close = nearest(name, _PARTS, 1)
         return close if close is not None and _is_slip(name, close.name) else None
-    return nearest(name, _FAMILIES, 2 if len(name) >= 14 else 1)
+    return nearest(name, FAMILIES, 2 if len(name) >= 14 else 1)
+
+
+def _is_used_by_script(workload: Workload, name: str) -> bool:
+    """Whether a command line or a file of the job uses the value itself."""
+    uses = re.compile(_USES % (name, name))
+    containers = (container for pod_set in workload.pod_sets for container in pod_set.containers)
+    lines = [sequence(container.data.get(field)) for container in containers for field in ("command", "args")]
+    files = [mapping(each.data.get("data")).values() for each in workload.of_kind("ConfigMap")]
+    return any(uses.search(text) for texts in (*lines, *files) for text in texts if isinstance(text, str))
+
+
+def _reads_more(workload: Workload) -> bool:
+    """Whether the ranks may load a library or a plugin whose variables the catalogue does not hold."""
+    limits = (name for pod_set in workload.pod_sets for each in pod_set.containers for name in each.limits)
+    return "amd.com/gpu" in limits or any(found.value != "none" for found in assignments(workload, *_PLUGINS))
 
 
 def _is_slip(name: str, meant: str) -> bool:

@@ -1,12 +1,14 @@
 """The communication variables of a workload, as its ranks would get them."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from trainyard.catalogue import Variable, variable
 from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.rules.recent import once_a_workload
 from trainyard.workload import environment as kubelet
+from trainyard.workload import mpijob
 from trainyard.workload.command import command_line
 from trainyard.workload.model import Container, EnvVar, Launch, PodSet, Word, Workload
 from trainyard.workload.mounted import mounted_text
@@ -59,6 +61,9 @@ class Environment:
     pod_set: PodSet
     container: Container
     variables: Mapping[str, Assignment]
+    runs_ranks: bool
+    """False for a pod that only starts ranks in others, whose devices, mounts and network are not those of the
+    ranks."""
     complete: bool
     """False where more variables may be set than manifests show: an `envFrom` that is not rendered, a sourced file."""
 
@@ -80,13 +85,14 @@ def environments(workload: Workload) -> tuple[Environment, ...]:
 def assignments(workload: Workload, *names: str) -> Iterator[Assignment]:
     """Each variable of each environment; all names where none is given.
 
-    A place that several containers read, such as a ConfigMap, counts once.
+    A place that several containers read, such as a ConfigMap, counts once. What mpirun passes on is that of the pods
+    whose ranks get it.
     """
     settings = _settings(workload)
     if not names:
         return iter(settings.assignments)
-    chosen = (each.variables[name] for each in settings.environments for name in names if name in each.variables)
-    return iter(_by_place(chosen))
+    every = _ranks_first(settings.environments)
+    return iter(_by_place(each.variables[name] for each in every for name in names if name in each.variables))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,11 @@ def _settings(workload: Workload) -> _Settings:
         found.name: found for pod_set, container in _containers(workload) for found in _passed(pod_set, container)
     }
     every = tuple(_environment(workload, pod_set, container, exports) for pod_set, container in _containers(workload))
-    return _Settings(every, _by_place(found for each in every for found in each.variables.values()))
+    return _Settings(every, _by_place(found for each in _ranks_first(every) for found in each.variables.values()))
+
+
+def _ranks_first(every: Iterable[Environment]) -> list[Environment]:
+    return sorted(every, key=lambda each: not each.runs_ranks)
 
 
 def _by_place(found: Iterable[Assignment]) -> tuple[Assignment, ...]:
@@ -148,8 +158,20 @@ def _environment(
     complete = env_is_known(workload, container)
     own |= _scripted(workload, pod_set, container, complete)
     variables = {name: Assignment(name, known(var.value), var.spot, pod_set, container) for name, var in own.items()}
+    variables |= {name: replace(export, pod_set=pod_set, container=container) for name, export in exports.items()}
     sources = any(word.text in _SOURCING for word in container.words)
-    return Environment(pod_set, container, {**variables, **exports}, complete and not sources)
+    runs = _runs_ranks(workload, pod_set, container)
+    return Environment(pod_set, container, variables, runs, complete and not sources)
+
+
+def _runs_ranks(workload: Workload, pod_set: PodSet, container: Container) -> bool:
+    """Whether ranks run in a pod: all may, but one whose mpirun starts them in other pods."""
+    if launched_by(container, "mpirun") is None:
+        return True
+    if workload.object.kind == "MPIJob":
+        return mpijob.launcher_is_worker(workload.object) or len(workload.pod_sets) == 1
+    mains = (other.main() for other in workload.pod_sets if other is not pod_set)
+    return container.gpus > 0 or not any(main is not None and main.gpus for main in mains)
 
 
 def _scripted(workload: Workload, pod_set: PodSet, container: Container, complete: bool) -> dict[str, EnvVar]:

@@ -12,6 +12,7 @@ from trainyard.rules.parts import either, items, pairs, word
 from trainyard.rules.queues.kueue import GROUP, cluster_queue, flavors
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
+from trainyard.workload.plain import mapping
 
 _PREFIX = "kueue.x-k8s.io/podset-"
 _REQUIRED, _PREFERRED, _FREE = (f"{_PREFIX}{kind}-topology" for kind in ("required", "preferred", "unconstrained"))
@@ -56,7 +57,7 @@ def topology_refused(workload: Workload) -> Iterator[Problem]:
     """
     for pod_set in workload.pod_sets:
         spot = pod_set.template.below("metadata", "annotations")
-        for where, said, help in (*_levels(spot), *_slices(spot, pod_set), *_group(spot)):
+        for where, said, help in (*_levels(spot), *_slices(spot, _placed(workload, pod_set)), *_group(spot)):
             yield Problem(said, where, help=help)
 
 
@@ -200,6 +201,7 @@ def topology_group_refused(workload: Workload) -> Iterator[Problem]:
     """A group of pod sets is not one that Kueue can place together.
 
     A group is two pod sets, one of them a single pod, such as a leader and its workers, which ask for one topology.
+    Each group of a LeaderWorkerSet is a Workload of its own, with one leader.
 
     Bad:
         # whole
@@ -267,12 +269,21 @@ def topology_group_refused(workload: Workload) -> Iterator[Problem]:
         if len(members) != 2:
             said = f"group {name} has {len(members)} pod set{'s' * (len(members) != 1)}, but must have 2"
             yield Problem(said, spots[0], tuple(spots[1:]), "name the same group on exactly two pod templates")
-        elif 1 not in [member.count.value for member in members] and None not in [m.count.value for m in members]:
+        elif not {1, None} & {_placed(workload, member) for member in members}:
             said = f"no pod set of group {name} is a single pod"
             yield Problem(said, spots[0], (spots[1],), "group a leader of one pod with its workers")
         elif asked[0] != asked[1]:
             said = f"the pod sets of group {name} ask for different topologies"
             yield Problem(said, spots[0], (spots[1],), "ask for the same on both")
+
+
+def _placed(workload: Workload, pod_set: PodSet) -> int | None:
+    """How many pods of a pod set Kueue places at once: of a LeaderWorkerSet those of one group, of others all."""
+    pods: int | None = pod_set.count.value
+    if workload.object.kind != "LeaderWorkerSet" or pods is None:
+        return pods
+    groups = mapping(workload.object.data.get("spec")).get("replicas", 1)
+    return pods // groups if isinstance(groups, int) and groups > 0 else None
 
 
 def _annotations(members: list[PodSet]) -> Iterator[Spot]:
@@ -291,7 +302,7 @@ def _levels(spot: Spot) -> Iterator[Refusal]:
         yield spot.below(_FREE), f"{told[_FREE]} is neither true nor false", 'write "true"'
 
 
-def _slices(spot: Spot, pod_set: PodSet) -> Iterator[Refusal]:
+def _slices(spot: Spot, pods: int | None) -> Iterator[Refusal]:
     told = pairs(spot)
     size = told.get(_SLICE_SIZE)
     if (size is None) != (_SLICE not in told):
@@ -299,10 +310,9 @@ def _slices(spot: Spot, pod_set: PodSet) -> Iterator[Refusal]:
         yield spot.below(here), f"a slice needs {missing} too", "set both or none"
     if size is None:
         return
-    pods = pod_set.count.value
     if not (size.isascii() and size.isdigit() and int(size) > 0):
         yield spot.below(_SLICE_SIZE), f"{size} is no number of pods", "write a number above 0"
-    elif isinstance(pods, int) and int(size) > pods:
+    elif pods is not None and int(size) > pods:
         yield (
             spot.below(_SLICE_SIZE),
             f"a slice of {size} pods is larger than the {pods} of the pod set",

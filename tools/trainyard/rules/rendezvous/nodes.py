@@ -11,8 +11,10 @@ from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.remedies import told
 from trainyard.rules.starts import Start, meets_others, names_a_meeting, nodes, pods_that_start, starts
+from trainyard.workload import companions
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.plain import mapping
+from trainyard.workload.rendezvous import rendezvous
 from trainyard.workload.templates import ALONE
 
 
@@ -22,7 +24,8 @@ def nodes_mismatch(workload: Workload) -> Iterator[Problem]:
     """The launcher waits for another number of nodes than the pods that run it.
 
     With too many nodes expected, every rank waits at the rendezvous until it times out. With too few, the first pods
-    train and the others are turned away, or each pod trains a model of its own.
+    train and the others are turned away, or each pod trains a model of its own. Jobs of one input that meet at one
+    place, such as a leader's and a worker's, are counted together.
 
     Bad:
 
@@ -70,9 +73,13 @@ def nodes_mismatch(workload: Workload) -> Iterator[Problem]:
         if expected is None or pods is None or (launcher == "deepspeed" and start.launch.option("no_ssh") is None):
             continue
         least, most = expected.value
-        run = "pod runs" if pods == 1 else "pods run"
         if least <= pods <= most or (most == 1 and not names_a_meeting(start)):
             continue
+        others = _in_other_jobs(workload, start)
+        if others is None or least <= pods + others <= most:
+            continue
+        pods += others
+        run = "pod runs" if pods == 1 else "pods run"
         if expected.implied:
             message = f"{pods} {run} {launcher}, but it counts on 1 node where it is not told the number"
         elif least == most:
@@ -87,6 +94,24 @@ def nodes_mismatch(workload: Workload) -> Iterator[Problem]:
             f"set the number of nodes to {pods}",
             _with_nodes(expected, pods),
         )
+
+
+def _in_other_jobs(workload: Workload, start: Start) -> int | None:
+    """How many pods of the jobs beside it run the same launcher and meet at the same place; None where that is not
+    known."""
+    here = rendezvous(start.launch)
+    if here is None or here.host.implied:
+        return 0
+    counts = []
+    for other in (other for companion in companions(workload) for other in starts(companion)):
+        there = rendezvous(other.launch)
+        if there is None or other.launch.launcher != start.launch.launcher:
+            continue
+        if here.host.value is None or there.host.value is None:
+            return None
+        if (here.host.value, here.port.value) == (there.host.value, there.port.value):
+            counts.append(other.pod_set.count.value)
+    return None if None in counts else sum(counts)
 
 
 @rule("RDV007", "job-not-indexed", Severity.ERROR, needs=Workload, fix="safe")

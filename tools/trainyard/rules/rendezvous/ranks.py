@@ -18,6 +18,12 @@ from trainyard.workload.plain import entries, sequence, text
 
 _SET_BY_TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 
+_DEVICES_OF_A_NODE = pattern(
+    r"(--?)?([\w.-]*[._-])?(n?gpus|ngpu|devices|strategy|multiprocessing[_-]distributed|local[_-]world[_-]size"
+    r"|(gpus|devices|n?procs?|processes|ranks)[_-]per[_-]node)(=|\Z)"
+)
+"""Arguments by which programs that start the ranks of a node themselves are told of its devices."""
+
 
 @rule("RDV002", "ranks-per-node-mismatch", Severity.ERROR, needs=Workload, fix="unsafe")
 @once
@@ -164,7 +170,8 @@ def launcher_missing(workload: Workload) -> Iterator[Problem]:
 def idle_gpus(workload: Workload) -> Iterator[Problem]:
     """The launcher starts fewer ranks in a pod than the pod has GPUs.
 
-    One rank drives one GPU. The others are taken from the cluster, paid for, and idle.
+    One rank drives one GPU. The others are taken from the cluster, paid for, and idle. A program that is told of the
+    devices of a node, such as Lightning's Trainer, starts its ranks itself.
 
     Bad:
 
@@ -223,6 +230,8 @@ def _ranks(workload: Workload) -> Iterator[tuple[Container, Setting, str]]:
     for start in starts(workload):
         launch, ranks = start.launch, ranks_per_pod(start.launch)
         if launch.launcher == "python" and workload.object.kind == "PyTorchJob" and (workload.pods or 0) > 1:
+            if any(_DEVICES_OF_A_NODE.match(word.text) for word in launch.program):
+                continue
             yield start.container, Setting(1, launch.spot), "python alone starts 1 rank"
         elif ranks is not None and launch.launcher == "accelerate":
             total, machines = launch.option("num_processes"), launch.option("num_machines")
