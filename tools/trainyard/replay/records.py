@@ -45,9 +45,10 @@ class Wire:
     replacement: Position | None
     """Its entry in a list of replacements."""
     source: End | None
-    """None where no object was found, or it lacks the field."""
+    """None where no object was found, or it lacks the field. Its path is where that field is in the end."""
     target: End | None
-    """None where nothing was selected. Its value is the one just after writing."""
+    """None where nothing was selected, or what was written has since been taken out. Its value is the one just after
+    writing; its path is where that field is in the end."""
     delimited: bool
     """True where only a part of the text was replaced."""
     problem: str = ""
