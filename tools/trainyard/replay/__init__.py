@@ -239,6 +239,7 @@ def _patch_record(patch: Patch, done: list[tuple[Resource, Patched]], final: dic
         mark.file if mark is not None else "",
         mark,
         "json" if patch.is_json else "strategic",
+        patch.kind,
         patch.matched,
         tuple(writes),
         tuple(losses),

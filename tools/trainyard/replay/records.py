@@ -96,6 +96,8 @@ class PatchRecord:
     """The patch itself: its first line."""
     kind: str
     """strategic or json."""
+    meant: str
+    """Kind of the objects that it is for, an expression where its target says one; empty for any kind."""
     matched: int
     """How many objects it was applied to."""
     writes: tuple[Write, ...]
