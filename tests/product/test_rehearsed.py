@@ -43,5 +43,5 @@ def test_what_goes_together_meets_trains_and_saves(
 
     assert found.code == 0, f"TRAINYARD_SEED={seed()}\n{said(found)}"
     (run,) = found.runs
-    assert run["ranks_joined"] == 2
+    assert run["world_size"] == 2
     assert sorted(map(int, run["losses"])) == [1, 2, 3, 4, 5, 6]
