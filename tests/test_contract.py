@@ -1,6 +1,7 @@
 """What base, wiring, schemas and clusters promise one another."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,34 @@ def wired() -> set[tuple[str, str]]:
             source = replacement["source"]
             found.add((source["kind"], source["fieldPath"].removeprefix("spec.")))
     return found
+
+
+_SELECTED = re.compile(r"\[\w+=([^]]*)\]")
+
+
+def _targets(tree: Any) -> Iterator[str]:
+    """Every path that a replacement below `tree` writes to."""
+    if isinstance(tree, list):
+        for each in tree:
+            yield from _targets(each)
+    elif isinstance(tree, dict):
+        yield from tree.get("fieldPaths", ())
+        for below in tree.values():
+            yield from _targets(below)
+
+
+def test_the_wiring_writes_to_items_by_their_whole_name() -> None:
+    """`[name=dataset]` of a target also means `dataset-cache`: kustomize takes it for an expression that may match
+    anywhere. So a variable, container or volume of a job whose name holds one of the wiring's would be written over."""
+    names = [
+        (str(file.relative_to(HOME)), name)
+        for file in sorted((HOME / "base").rglob("*.yaml"))
+        for node in load_documents(file.read_text(), file.name)
+        for path in _targets(node.plain())
+        for name in _SELECTED.findall(path)
+    ]
+    assert len(names) > 50
+    assert [each for each in names if not (each[1].startswith("^") and each[1].endswith("$"))] == []
 
 
 @pytest.mark.parametrize(

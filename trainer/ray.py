@@ -1,13 +1,14 @@
 """python -m trainer.ray [--workers N] [--gpus-per-worker N] [CONFIG.yaml] [key=value ...]
 
 The same run as a Ray Train job: Ray places the workers and tells each its rank, and every worker runs the trainer. One
-GPU is asked for a worker where the cluster has any. TRAINER_* of the driver's environment go to the workers.
+GPU is asked for a worker where the cluster has any. A worker's settings are TRAINER_* of the driver's environment, and
+those of its own that the driver does not have: where its pod alone has something mounted.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,12 @@ def worker(given: dict[str, Any]) -> None:
     """One worker: Ray has joined the process group already, so the run joins the one that there is."""
     from trainer.loop import run
 
-    run(sources.read(given["arguments"], given["environment"]))
+    run(sources.read(given["arguments"], settings(os.environ) | given["environment"]))
+
+
+def settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The trainer's variables of an environment."""
+    return {name: value for name, value in environment.items() if name.startswith(sources.PREFIX)}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -45,7 +51,6 @@ def main(arguments: Sequence[str]) -> int:
     ray.init(ignore_reinit_error=True, log_to_driver=True)
     asked = config.nodes * config.gpus_per_node
     gpus = int(ray.cluster_resources().get("GPU", 0))
-    environment = {name: value for name, value in os.environ.items() if name.startswith(sources.PREFIX)}
     scaling = ScalingConfig(num_workers=given.workers or asked or gpus or 1, use_gpu=gpus > 0)
     running = RunConfig(
         name=config.run,
@@ -55,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     joining = TorchConfig(backend=BACKENDS["cuda" if gpus else "cpu"], timeout_s=int(config.timeout_seconds))
     TorchTrainer(
         worker,
-        train_loop_config={"arguments": rest, "environment": environment},
+        train_loop_config={"arguments": rest, "environment": settings(os.environ)},
         torch_config=joining,
         scaling_config=scaling,
         run_config=running,

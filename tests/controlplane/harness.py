@@ -135,7 +135,11 @@ class Ground:
         """A volume for each claim that waits for one, as a provisioner would make it."""
         for claim in self.client.list("v1", "PersistentVolumeClaim", namespace):
             if claim["status"].get("phase") != "Bound":
-                self.client.apply(volume_for(claim))
+                self._add_volume(claim)
+
+    def _add_volume(self, claim: Json) -> None:
+        if not claim["spec"].get("volumeName"):  # else the cluster's platform brings it
+            self.client.apply(volume_for(claim))
 
     def apply(self, unit: Unit) -> None:
         """Apply all objects of a unit, in order; a webhook may need a moment to see what an object names."""
@@ -193,7 +197,7 @@ class Ground:
         try:
             # Claims that bind at once spare the scheduler a second try, which it puts off for up to ten seconds.
             for claim in (*claims, *(item.data for item in workload.of_kind("PersistentVolumeClaim"))):
-                self.client.apply(volume_for(claim))
+                self._add_volume(claim)
             for claim in claims:
                 self.client.create(claim)
             self.apply(unit)

@@ -26,7 +26,7 @@ class TestSurvivingDefaultName:
         )
 
     def test_name_that_the_endpoint_is_made_from_is_not_wired(self, checkout: Checkout) -> None:
-        checkout.replace(PODS_WIRING, "    - template.spec.containers.[name=trainer].env.[name=JOB].value\n", "")
+        checkout.replace(PODS_WIRING, "    - template.spec.containers.[name=^trainer$].env.[name=^JOB$].value\n", "")
         path = f"{POD}.containers[0].env[JOB]"
         checkout.expect(
             Found("CTR001", "base/run/pod-template.yaml", "- name: JOB\n        value: ▸training-job", GPT2_JOB, path)

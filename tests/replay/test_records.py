@@ -6,6 +6,7 @@ import pytest
 
 from tests.replay.support import Compared, compare, write
 from trainyard.errors import InputError
+from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import Position
 from trainyard.objects import Object
 from trainyard.replay import ObjectId, replay
@@ -333,3 +334,100 @@ def test_a_broken_file_is_an_input_error(tmp_path: Path) -> None:
     assert str(caught.value) == (
         'jobs/team/one/job.yaml:6:3: key "nodes" stands twice in one map; the first stands on line 5'
     )
+
+
+_MOVED = """
+=== base/pods.yaml
+apiVersion: v1
+kind: PodTemplate
+metadata: {name: pods}
+template:
+  spec:
+    containers:
+    - name: trainer
+      args: [--port, ""]
+      env:
+      - {name: PORT, value: "0"}
+      ports:
+      - {name: ssh, containerPort: 2222}
+=== base/job.yaml
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: train}
+spec:
+  containers:
+  - {name: trainer, image: trainer}
+=== base/kustomization.yaml
+resources: [pods.yaml, job.yaml]
+replacements:
+- source:
+    kind: PodTemplate
+    fieldPath: template.spec.containers.[name=trainer].ports.[name=ssh].containerPort
+  targets:
+  - select: {kind: PodTemplate}
+    fieldPaths:
+    - template.spec.containers.[name=trainer].env.[name=PORT].value
+    - template.spec.containers.*.args.1
+- source: {kind: PodTemplate, fieldPath: metadata.name}
+  targets:
+  - {select: {kind: MPIJob}, fieldPaths: ["spec.containers.[name=trainer].image"]}
+=== over/kustomization.yaml
+resources: [../base]
+patches:
+- {target: {kind: Nothing}, patch: "- {op: remove, path: /spec}"}
+"""
+_JSON_PATCH = "- {target: {kind: %s}, patch: '- {op: add, path: %s, value: %s}'}\n"
+_MERGED = """\
+- target: {kind: PodTemplate}
+  patch: |-
+    {apiVersion: v1, kind: PodTemplate, metadata: {name: any}, template: {spec: {containers: [%s]}}}
+"""
+
+
+def _ends(root: Path, patches: str) -> list[tuple[str, object, object]]:
+    """For each wire: the field that it filled, and what its source and that field hold in the end."""
+    write(root, _MOVED + patches)
+    both = compare(root, "over")
+    assert both.differences() == []
+    objects = {item.kind: item.data for item in both.objects}
+    found = []
+    for wire in both.replay.wires:
+        if wire.source is None or wire.target is None:
+            continue
+        source = lookup(objects[wire.source.object.kind], wire.source.path)
+        target = lookup(objects[wire.target.object.kind], wire.target.path)
+        found.append((format_path(objects[wire.target.object.kind], wire.target.path), source, target))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("patches", "at", "in_mpi_job"),
+    [
+        ("", 0, 0),
+        (_MERGED % "{name: trainer, env: [{name: NEW, value: x}], ports: [{name: new, containerPort: 1}]}", 0, 0),
+        (_MERGED % "{name: sidecar, image: sidecar}", 1, 0),
+        (_JSON_PATCH % ("PodTemplate", "/template/spec/containers/0", "{name: sidecar, args: [a, b]}"), 1, 0),
+        (_JSON_PATCH % ("PodTemplate", "/template/spec/containers/0/env/0", "{name: NEW}"), 0, 0),
+        (_JSON_PATCH % ("PodTemplate", "/template/spec/containers/0/ports/0", "{name: new, containerPort: 1}"), 0, 0),
+        (_JSON_PATCH % ("MPIJob", "/spec/containers/0", "{name: sidecar, image: sidecar}"), 0, 1),
+        (_JSON_PATCH % ("MPIJob", "/spec/containers", "[{name: sidecar}, {name: trainer, image: pods}]"), 0, 1),
+    ],
+    ids=["none", "merged", "container", "container in front", "variable", "port", "custom", "custom list"],
+)
+def test_a_wire_is_followed_where_other_items_come_in_front(
+    patches: str, at: int, in_mpi_job: int, tmp_path: Path
+) -> None:
+    container = f"template.spec.containers[{at}]"
+    assert sorted(_ends(tmp_path, patches)) == [
+        (f"spec.containers[{in_mpi_job}].image", "pods", "pods"),
+        (f"{container}.args[1]", 2222, "2222"),
+        (f"{container}.env[PORT].value", 2222, "2222"),
+    ]
+
+
+def test_a_wire_whose_item_was_taken_out_ends_nowhere(tmp_path: Path) -> None:
+    patch = _JSON_PATCH % ("PodTemplate", "/template/spec/containers/0/env", "[{name: OTHER, value: x}]")
+    assert [place for place, _, _ in _ends(tmp_path, patch)] == [
+        "template.spec.containers[0].args[1]",
+        "spec.containers[0].image",
+    ]

@@ -8,6 +8,7 @@ from tests.setup.conftest import Run
 
 PYTHON = """\
 #!/bin/sh
+echo "cover ${TRAINYARD_COVER-} $*"
 echo "ran $*"
 case "$*" in *"$FAILS"*) exit 7 ;; esac
 """
@@ -58,3 +59,14 @@ def test_without_all_types_and_tests_count(fails: str, code: int, phases: Path, 
     assert done.returncode == code
     assert TRAIN not in done.stdout
     assert ("-m pytest" in done.stdout) == (fails != TYPES)
+
+
+@pytest.mark.parametrize(("option", "cover"), [((), ""), (("--all",), "3"), (("--nightly",), "all")])
+def test_what_goes_together_is_drawn_as_widely_as_there_is_time(
+    option: tuple[str, ...], cover: str, phases: Path, run: Run
+) -> None:
+    lines = run(phases / "tools/test", *option, FAILS="nothing").stdout.splitlines()
+
+    started = [line.split(" ", 2)[1:] for line in lines if line.startswith("cover ") and "-m pytest" in line]
+    assert {drawn for drawn, _ in started} == {cover}
+    assert any(words.endswith(" tests/product") for _, words in started) == (option == ("--nightly",))

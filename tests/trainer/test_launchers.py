@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.conftest import Run, Trainer, ended, environment, free_port, torchrun
-from tests.trainer.ranks import Started
+from tests.trainer.conftest import HOME, Run, Trainer, ended, environment, free_port, torchrun
+from tests.trainer.ranks import Launched, Started
 from tests.trainer.test_parallel import TOLERANCE
 from trainer import launch
 from trainer.errors import ConfigError
@@ -111,6 +111,20 @@ def test_ray(train: Trainer, one_rank: Run) -> None:
     assert run.code == 0, run.errors
     assert run.result["world_size"] == 2
     assert run.result["final_loss"] == pytest.approx(one_rank.result["final_loss"], rel=TOLERANCE)
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
+def test_ray_workers_keep_settings_of_their_own(train: Trainer) -> None:
+    """A head has no dataset and no policies mounted, so what says where they are stands in the workers' pods alone."""
+    given = {"arguments": train.arguments([]), "environment": {"TRAINER_RUN": "of-the-driver"}}
+    worker = f"from trainer.ray import worker; worker({given})"
+    own = environment(TRAINER_CHECKPOINT_KEEP="1", TRAINER_RUN="of-the-worker")
+
+    run = ended(Launched([sys.executable, "-c", worker], own, HOME))
+
+    assert run.code == 0, run.errors
+    assert [path.name for path in train.folder("of-the-driver").glob("step-*")] == ["step-000000012"]
+    assert not train.folder("of-the-worker").exists()
 
 
 @pytest.mark.skipif(find_spec("tensorflow") is None, reason="needs the extra tensorflow")

@@ -17,6 +17,7 @@ from trainyard.render import Rendering
 from trainyard.replay import PatchRecord, Replay, replay
 from trainyard.sources import Sources
 from trainyard.unit import Unit
+from trainyard.untaken import components_out_of_place, pods_untaken
 
 
 class RenderedOrigin:
@@ -67,6 +68,7 @@ class Prepared:
         self.replayed = replay(self.sources.root, folder, self.sources)
         if is_job:
             self.findings += assembly(folder, self.kustomization, self.replayed, self.sources)
+            self.findings += components_out_of_place(folder, self._kustomizations, self.replayed)
             if self.findings:
                 return
         for patch in self.replayed.patches:
@@ -108,6 +110,7 @@ class Prepared:
         is_job = self.target.kind is TargetKind.JOB
         if is_job:
             self.findings += after_rendering(self.target.name, self.replayed, objects)
+            self.findings += pods_untaken(self.target.name, self.kustomization, self.replayed)
             self.findings += images_without_effect(self.target.name, self.kustomization.items("images"), objects)
         self.findings += vanished(self.target.name, self.replayed)
         self.findings += deprecated_fields(self.target.name, self._kustomizations, self.sources)

@@ -20,6 +20,7 @@ from trainyard.replay.patches import Patch, Patched
 from trainyard.replay.records import End, Loss, ObjectId, PatchRecord, Wire, Write
 from trainyard.replay.replacements import Wiring
 from trainyard.replay.resources import Resource
+from trainyard.replay.trails import follow, start
 from trainyard.sources import Sources
 
 __all__ = ["End", "Loss", "ObjectId", "PatchRecord", "Replay", "Wire", "Write", "replay"]
@@ -151,7 +152,8 @@ class Replay:
         for resource in final.resources:
             target = final.id_of(resource)
             for wiring in resource.wired:
-                end = End(target, wiring.path, wiring.written)
+                path = follow(resource.node, wiring.path)
+                end = None if path is None else End(target, path, wiring.written)
                 yield _wire(wiring, _start(wiring, final), end)
         for wiring in self._stage.unreached:
             yield _wire(wiring, _start(wiring, final), None)
@@ -203,12 +205,14 @@ def _start(wiring: Wiring, final: _Final) -> End | None:
         return None
     if wiring.source is None:
         return End(_NOBODY, (), wiring.value)
-    return End(final.id_of(final.of(wiring.source)), wiring.source_path, wiring.value)
+    now = final.of(wiring.source)
+    path = follow(now.node, wiring.source_path)
+    return End(final.id_of(now), start(wiring.source_path) if path is None else path, wiring.value)
 
 
-def _wire(wiring: Wiring, start: End | None, end: End | None) -> Wire:
+def _wire(wiring: Wiring, source: End | None, target: End | None) -> Wire:
     entry = _mark(wiring.replacement.entry)
-    return Wire(entry, start, end, wiring.delimited, wiring.problem, wiring.field)
+    return Wire(entry, source, target, wiring.delimited, wiring.problem, wiring.field)
 
 
 _NOBODY = ObjectId("", "", "", "")
@@ -235,6 +239,7 @@ def _patch_record(patch: Patch, done: list[tuple[Resource, Patched]], final: dic
         mark.file if mark is not None else "",
         mark,
         "json" if patch.is_json else "strategic",
+        patch.kind,
         patch.matched,
         tuple(writes),
         tuple(losses),

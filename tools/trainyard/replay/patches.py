@@ -29,6 +29,13 @@ class Patch:
         """True for a list of operations."""
         return type(self.node.value) is list
 
+    @property
+    def kind(self) -> str:
+        """Kind of the objects that it is for, as its target or the patch itself says."""
+        if self.target is not None:
+            return self.target.kind
+        return "" if self.is_json else text_of(self.node.child("kind"))
+
 
 @dataclass(slots=True, eq=False)
 class Patched:

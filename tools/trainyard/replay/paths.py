@@ -53,14 +53,15 @@ def _pieces(path: str) -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def _source_steps(path: str) -> tuple[str, ...]:
+def source_steps(path: str) -> tuple[str, ...]:
+    """The steps of a source's path, where blanks count for nothing."""
     return tuple(stripped for step in split(path) if (stripped := step.strip()))
 
 
 def lookup(node: Node, path: str) -> tuple[Path, Node] | None:
     """The field that a source names, with its plain path, or None."""
     found: Path = ()
-    for step in _source_steps(path):
+    for step in source_steps(path):
         place = _source_step(node, step)
         below = node.child(place) if place is not None else None
         if below is None or below.value is None or place is None:

@@ -45,9 +45,10 @@ class Wire:
     replacement: Position | None
     """Its entry in a list of replacements."""
     source: End | None
-    """None where no object was found, or it lacks the field."""
+    """None where no object was found, or it lacks the field. Its path is where that field is in the end."""
     target: End | None
-    """None where nothing was selected. Its value is the one just after writing."""
+    """None where nothing was selected, or what was written has since been taken out. Its value is the one just after
+    writing; its path is where that field is in the end."""
     delimited: bool
     """True where only a part of the text was replaced."""
     problem: str = ""
@@ -95,6 +96,8 @@ class PatchRecord:
     """The patch itself: its first line."""
     kind: str
     """strategic or json."""
+    meant: str
+    """Kind of the objects that it is for, an expression where its target says one; empty for any kind."""
     matched: int
     """How many objects it was applied to."""
     writes: tuple[Write, ...]

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from trainyard.fieldpath import Path
 from trainyard.frozen import dataclass
 from trainyard.nodes import Node, RawMark
 from trainyard.replay import paths
 from trainyard.replay.patterns import is_plain, whole
 from trainyard.replay.resources import Resource, Selector, retyped, string, text_of
+from trainyard.replay.trails import Trail, trail
 from trainyard.scalars import resolve
 
 
@@ -96,12 +96,12 @@ class Wiring:
 
     replacement: Replacement
     source: Resource | None
-    source_path: Path
+    source_path: Trail
     value: Node | None
     delimited: bool
     problem: str = ""
     field: str = ""
-    path: Path = ()
+    path: Trail = ()
     written: Node | None = None
 
 
@@ -142,7 +142,7 @@ def _by_kind(resources: Iterable[Resource]) -> dict[str, list[Resource]]:
     return found
 
 
-def _source(resources: list[Resource], replacement: Replacement) -> tuple[Resource | None, Path, Node | None, str]:
+def _source(resources: list[Resource], replacement: Replacement) -> tuple[Resource | None, Trail, Node | None, str]:
     if replacement.constant is not None:
         return (
             None,
@@ -157,7 +157,7 @@ def _source(resources: list[Resource], replacement: Replacement) -> tuple[Resour
     held = paths.lookup(found[0].node, replacement.field)
     if held is None or held[1].value in ({}, []):
         return found[0], (), None, "no source field"
-    path, value = held
+    path, value = trail(found[0].node, held[0], paths.source_steps(replacement.field)), held[1]
     if replacement.options.delimiter:
         parts = value.text.split(replacement.options.delimiter)
         if not 0 <= replacement.options.index < len(parts):
@@ -228,7 +228,7 @@ def _write(
     options: Options,
     named: str,
     source: Resource | None,
-    source_path: Path,
+    source_path: Trail,
     value: Node,
 ) -> list[Wiring]:
     delimited = bool(options.delimiter)
@@ -242,13 +242,17 @@ def _write(
         old = holder.child(key)
         assert old is not None
         new = _copied(old, value, options)
-        if new is None:
-            done.append(Wiring(replacement, source, source_path, value, delimited, "no target field", named, path))
-            continue
-        holder.value[key] = new
-        problem = "map into text" if type(value.value) in (dict, list) and type(new.value) not in (dict, list) else ""
-        done.append(Wiring(replacement, source, source_path, value, delimited, problem, named, path, new))
+        if new is not None:
+            holder.value[key] = new
+        there = trail(resource.node, path, steps)
+        done.append(Wiring(replacement, source, source_path, value, delimited, _problem(value, new), named, there, new))
     return done
+
+
+def _problem(value: Node, new: Node | None) -> str:
+    if new is None:
+        return "no target field"
+    return "map into text" if type(value.value) in (dict, list) and type(new.value) not in (dict, list) else ""
 
 
 def _copied(old: Node, value: Node, options: Options) -> Node | None:

@@ -73,6 +73,7 @@ STAGES = (
     "schema",
     "suppress",
     "synced",
+    "untaken",
 )
 """Modules of the pipeline that raise findings themselves and declare the pages for them."""
 

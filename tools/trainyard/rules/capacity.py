@@ -7,6 +7,7 @@ from typing import Any
 from trainyard.finding import Severity
 from trainyard.objects import Object
 from trainyard.quantity import quantity
+from trainyard.rules.counts import amount_of, at_once
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, PodSet, Setting, Workload
@@ -20,7 +21,9 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 def node_has_less(workload: Workload) -> Iterator[Problem]:
     """A pod asks for more CPU or memory than a node of its cluster has for pods.
 
-    No node can ever take such a pod, so it stays Pending, and the job with it.
+    No node can ever take such a pod, so it stays Pending, and the job with it. The containers of a pod are added up,
+    sidecars among the init containers too: beside a trainer that takes the whole node a sidecar may have limits, and
+    requests of 0.
 
     Bad:
         kind: Cluster
@@ -37,17 +40,34 @@ def node_has_less(workload: Workload) -> Iterator[Problem]:
     node = mapping(mapping(workload.cluster.data.get("spec") if workload.cluster else None).get("node"))
     for pod_set in workload.pod_sets:
         for name in ("cpu", "memory"):
-            available, asked = quantity(node.get(name)), _total(pod_set, name, "requests")
-            if workload.cluster is None or available is None or asked <= available:
+            available, total = quantity(node.get(name)), _total(pod_set, name, "requests")
+            if workload.cluster is None or available is None or total <= available:
                 continue
-            largest = max((each for each in pod_set.containers if name in each.requests), key=_amount_of(name))
+            first, *rest = _asking(pod_set, name, available)
+            alone = not rest and amount_of(first, "requests", name) == total
+            said = first.requests[name].value if alone else _shown(total)
             yield Problem(
-                f"each pod asks for {name} {largest.requests[name].value}, but a node of cluster "
-                f"{workload.cluster.name} has {node[name]}",
-                largest.requests[name].spot.saying("no node can take this pod"),
-                (workload.cluster.at("spec", "node", name, label=f"{name} of one node"),),
-                f"ask for at most {node[name]} a pod",
+                f"each pod asks for {name} {said}, but a node of cluster {workload.cluster.name} has {node[name]}",
+                first.requests[name].spot.saying("no node can take this pod"),
+                (
+                    *(each.requests[name].spot.saying("another container of the pod") for each in rest),
+                    workload.cluster.at("spec", "node", name, label=f"{name} of one node"),
+                ),
+                f"request 0 of {name} here, and limit it" if rest else f"ask for at most {node[name]} a pod",
             )
+
+
+def _asking(pod_set: PodSet, name: str, available: Fraction) -> list[Container]:
+    """The container that asks for too much; where none does alone, those that run beside the largest, and that."""
+
+    def amount(container: Container) -> Fraction:
+        return amount_of(container, "requests", name)
+
+    sidecars = [each for each in pod_set.init_containers if each.data.get("restartPolicy") == "Always"]
+    largest = max((*pod_set.init_containers, *pod_set.containers), key=amount)
+    if amount(largest) > available:
+        return [largest]
+    return [*(each for each in (*sidecars, *pod_set.containers) if amount(each) and each is not largest), largest]
 
 
 @rule("RES008", "quota-too-small", Severity.ERROR, needs=Workload)
@@ -233,20 +253,12 @@ def _quotas(workload: Workload) -> Iterator[tuple[Object, str, Any]]:
 
 
 def _total(pod_set: PodSet, name: str, field: str) -> Fraction:
-    """What the containers of one pod ask for together; those that start before them are not counted."""
-    amounts = []
-    for container in pod_set.containers:
-        setting = _settings(container, field).get(name)
-        amounts.append(None if setting is None else quantity(setting.value))
-    return sum((amount for amount in amounts if amount is not None), Fraction(0))
+    """What one pod asks for."""
+    return at_once(pod_set, lambda container: amount_of(container, field, name))
 
 
 def _settings(container: Container, field: str) -> Mapping[str, Setting]:
     return {"limits": container.limits, "requests": container.requests}.get(field, {})
-
-
-def _amount_of(name: str) -> Any:
-    return lambda container: quantity(container.requests[name].value) or Fraction(0)
 
 
 def _shown(amount: Fraction | int) -> str:

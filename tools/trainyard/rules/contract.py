@@ -348,9 +348,9 @@ def _sharding(workload: Workload) -> tuple[EnvVar | None, EnvVar | None]:
     """What the ranks are told of parallelism and of the ZeRO policy; nothing outside a job folder."""
     if not workload.in_job_folder:
         return None, None
-    for pod_set in workload.pod_sets:
-        main = pod_set.main()
-        if main is not None and "TRAINER_PARALLELISM" in main.env:
+    mains = [main for pod_set in workload.pod_sets if (main := pod_set.main()) is not None]
+    for main in sorted(mains, key=lambda main: -main.gpus):  # not the driver of a Ray job first, which has no rank
+        if "TRAINER_PARALLELISM" in main.env:
             return main.env["TRAINER_PARALLELISM"], main.env.get("TRAINER_DEEPSPEED_CONFIG")
     return None, None
 

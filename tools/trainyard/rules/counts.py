@@ -1,8 +1,11 @@
 """Numbers that rules compare and messages spell out."""
 
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
-from trainyard.workload.model import Container, Setting
+from trainyard.quantity import quantity
+from trainyard.workload.model import Container, PodSet, Setting
 
 
 def whole(value: Any) -> int | None:
@@ -21,6 +24,29 @@ def gpu_limit(container: Container) -> Setting | None:
 def is_gpu(resource: str) -> bool:
     """True for resources that count GPUs, whole or in slices."""
     return resource.endswith("/gpu") or resource.startswith("nvidia.com/mig-")
+
+
+def at_once(pod_set: PodSet, amount: Callable[[Container], Fraction]) -> Fraction:
+    """The most of a resource that the containers of a pod hold at any time: what scheduler and quotas count.
+
+    Init containers run one after another before the rest; one that is always restarted goes on beside all that follow.
+    Source: https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
+    """
+    beside = most = Fraction(0)
+    for container in pod_set.init_containers:
+        if container.data.get("restartPolicy") == "Always":
+            beside += amount(container)
+            most = max(most, beside)
+        else:
+            most = max(most, beside + amount(container))
+    return max(most, beside + sum((amount(container) for container in pod_set.containers), Fraction(0)))
+
+
+def amount_of(container: Container, field: str, name: str) -> Fraction:
+    """How much of a resource a container names under `requests` or `limits`; 0 where that is not known."""
+    setting = (container.limits if field == "limits" else container.requests).get(name)
+    amount = None if setting is None else quantity(setting.value)
+    return Fraction(0) if amount is None else amount
 
 
 def number(count: int, noun: str) -> str:

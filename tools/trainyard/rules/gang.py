@@ -1,6 +1,6 @@
 """Rules on gang scheduling: GNG001 and up."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainyard.fieldpath import lookup
 from trainyard.finding import Severity
@@ -71,7 +71,7 @@ def gang_size(workload: Workload) -> Iterator[Problem]:
 
     With more members than pods the gang never forms and the job waits for ever. With fewer, some pods start and wait
     for ranks that have no node, holding their GPUs. A Volcano job whose pods do not wait for each other may start with
-    fewer.
+    fewer. The pods that count are those that name the group: a launcher or a Ray head, which has no rank, may stay out.
 
     Bad:
         apiVersion: scheduling.x-k8s.io/v1alpha1
@@ -94,20 +94,41 @@ def gang_size(workload: Workload) -> Iterator[Problem]:
         kind: PodGroup
         metadata: {name: another-job, namespace: research}
         spec: {minMember: 8}
+        ---
+        # whole
+        apiVersion: scheduling.volcano.sh/v1beta1
+        kind: PodGroup
+        metadata: {name: bert, namespace: research}
+        spec: {minMember: 4}
+        ---
+        # whole
+        apiVersion: ray.io/v1
+        kind: RayJob
+        metadata: {name: bert, namespace: research}
+        spec:
+          rayClusterSpec:
+            headGroupSpec: {template: {spec: {containers: [{name: ray}]}}}
+            workerGroupSpecs:
+            - groupName: node
+              replicas: 4
+              template:
+                metadata: {annotations: {scheduling.k8s.io/group-name: bert}}
+                spec: {schedulerName: volcano, containers: [{name: ray}]}
 
     Source: https://github.com/kubernetes-sigs/scheduler-plugins/blob/master/pkg/coscheduling/README.md
     """
-    pods, workers = workload.pods, _workers(workload)
-    if pods is None or _is_elastic(workload):
+    if _is_elastic(workload):
         return
     by_choice = workload.object.group == "batch.volcano.sh" and not any(meets_others(s) for s in starts(workload))
-    for members, where in _gang_sizes(workload):
-        if members not in (pods, workers) and not (by_choice and members < pods):
+    for members, where, pod_sets in _gangs(workload):
+        pods, workers = _pods(pod_sets), _pods([each for each in pod_sets if each.role != "launcher"])
+        if pods is not None and members not in (pods, workers) and not (by_choice and members < pods):
             consequence = "the gang never forms" if members > pods else "some pods may start without the rest"
+            having = "the job has" if len(pod_sets) == len(workload.pod_sets) else "those that name it are"
             yield Problem(
-                f"the pod group waits for {members} pods, but the job has {pods}: {consequence}",
+                f"the pod group waits for {members} pods, but {having} {pods}: {consequence}",
                 where,
-                related=tuple(pod_set.count.spot for pod_set in workload.pod_sets),
+                related=tuple(pod_set.count.spot for pod_set in pod_sets),
                 help=f"set it to {pods}",
                 fix=put(where, pods),
             )
@@ -136,14 +157,20 @@ def _scheduler(pod_set: PodSet) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _gang_sizes(workload: Workload) -> Iterator[tuple[int, Spot]]:
-    """What the gang waits for: the PodGroup that the pods name, and the job's own minAvailable."""
+def _gangs(workload: Workload) -> Iterator[tuple[int, Spot, Sequence[PodSet]]]:
+    """How many pods each gang waits for, where that is said, and which pods are its members.
+
+    Of a PodGroup those that name it; where the job itself says it, all.
+    """
     for obj in workload.of_kind("PodGroup"):
-        if obj.group in _POD_GROUPS and obj.name in _named_groups(workload):
-            yield from _size(obj, "spec", "minMember")
-    yield from _size(workload.object, "spec", "runPolicy", "schedulingPolicy", "minAvailable")
+        members = [pod_set for pod_set in workload.pod_sets if obj.name in _groups_of(pod_set)]
+        if obj.group in _POD_GROUPS and members:
+            yield from ((*found, members) for found in _size(obj, "spec", "minMember"))
+    own: list[tuple[str, ...]] = [("spec", "runPolicy", "schedulingPolicy", "minAvailable")]
     if workload.object.group == "batch.volcano.sh":
-        yield from _size(workload.object, "spec", "minAvailable")
+        own.append(("spec", "minAvailable"))
+    for path in own:
+        yield from ((*found, workload.pod_sets) for found in _size(workload.object, *path))
 
 
 def _size(obj: Object, *path: str) -> Iterator[tuple[int, Spot]]:
@@ -153,18 +180,18 @@ def _size(obj: Object, *path: str) -> Iterator[tuple[int, Spot]]:
         yield value, spot
 
 
-def _named_groups(workload: Workload) -> set[str]:
+def _groups_of(pod_set: PodSet) -> set[str]:
+    """The pod groups that the pods of a set name, under whatever key."""
     names: set[str] = set()
-    for pod_set in workload.pod_sets:
-        for kind in ("labels", "annotations"):
-            named = mapping(_value(pod_set.template.below("metadata", kind)))
-            names |= {str(named[key]) for key in (_COSCHEDULING, *_VOLCANO, *_UNREAD) if key in named}
+    for kind in ("labels", "annotations"):
+        named = mapping(_value(pod_set.template.below("metadata", kind)))
+        names |= {str(named[key]) for key in (_COSCHEDULING, *_VOLCANO, *_UNREAD) if key in named}
     return names
 
 
-def _workers(workload: Workload) -> int | None:
-    """Pods without the launcher, which an MPIJob's gang may leave out."""
-    counts = [pod_set.count.value for pod_set in workload.pod_sets if pod_set.role != "launcher"]
+def _pods(pod_sets: Sequence[PodSet]) -> int | None:
+    """Pods of several sets together; None where that is not known."""
+    counts = [pod_set.count.value for pod_set in pod_sets]
     return None if None in counts else sum(counts)
 
 

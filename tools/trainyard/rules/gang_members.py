@@ -62,8 +62,8 @@ def gang_of_one(workload: Workload) -> Iterator[Problem]:
 def schedulers_differ(workload: Workload) -> Iterator[Problem]:
     """The pods of one job go to different schedulers.
 
-    A gang is placed by one scheduler. Pods that another one places are no members of it, and both hand out the same
-    GPUs without knowing of each other.
+    A gang is placed by one scheduler. Pods that another one places are not members of it, and both hand out the same
+    GPUs without knowing of each other. Where only some of the pods have GPUs, those alone count.
 
     Bad:
         # whole
@@ -91,13 +91,21 @@ def schedulers_differ(workload: Workload) -> Iterator[Problem]:
         spec:
           submitterPodTemplate: {spec: {containers: [{name: submitter}]}}
           rayClusterSpec:
-            headGroupSpec: {template: {spec: {schedulerName: volcano, containers: [{name: ray}]}}}
+            headGroupSpec: {template: {spec: {containers: [{name: ray}]}}}
+            workerGroupSpecs:
+            - groupName: node
+              replicas: 4
+              template:
+                spec:
+                  schedulerName: volcano
+                  containers: [{name: ray, resources: {limits: {nvidia.com/gpu: 8}}}]
 
     Source: https://kubernetes.io/docs/tasks/extend-kubernetes/configure-multiple-schedulers/
     """
     if (workload.object.group, workload.object.kind) == ("kubeflow.org", "MPIJob"):
         return
-    sets = [pod_set for pod_set in workload.pod_sets if pod_set.role != "submitter"]
+    with_gpus = [pod_set for pod_set in workload.pod_sets if any(each.gpus for each in pod_set.containers)]
+    sets = with_gpus or [pod_set for pod_set in workload.pod_sets if pod_set.role != "submitter"]
     named = {_scheduler(pod_set): pod_set for pod_set in reversed(sets)}
     if len(named) > 1:
         last = next(pod_set for pod_set in sets if _scheduler(pod_set) != _scheduler(sets[0]))

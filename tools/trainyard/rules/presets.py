@@ -115,15 +115,48 @@ def never_saved(workload: Workload) -> Iterator[Problem]:
     )
 
 
+@rule("MOD010", "sharded-under-tensorflow", Severity.ERROR, needs=Workload)
+def sharded_under_tensorflow(workload: Workload) -> Iterator[Problem]:
+    """A job asks to be sharded, and its program is the trainer for TensorFlow, which only copies the model.
+
+    Each GPU then holds the whole model and optimizer, whatever `parallelism` says, and runs out of memory where the
+    model was meant to be sharded. A ZeRO policy (`base/zero`) is mounted and nobody reads it.
+
+    Bad:
+        kind: TrainingJob
+        spec: {parallelism: deepspeed, command: [python, -m, trainer.tensorflow]}
+    Good:
+        kind: TrainingJob
+        spec: {parallelism: ddp, command: [python, -m, trainer.tensorflow]}
+    Near miss:
+        kind: TrainingJob
+        spec: {parallelism: deepspeed, command: [torchrun, -m, trainer]}
+
+    Source: trainer/tensorflow.py
+    """
+    spec = _spec(workload)
+    way = spec.get("parallelism")
+    if workload.training_job is not None and _module(spec) == "trainer.tensorflow" and way not in (None, "ddp"):
+        yield Problem(
+            f"parallelism is {way}, but trainer.tensorflow keeps a copy of the model on each GPU",
+            workload.training_job.at("spec", "parallelism", label="not read under TensorFlow"),
+            help="leave parallelism out, or take a base that runs the PyTorch trainer, such as ../../../base/torchrun",
+        )
+
+
 def _runs_the_trainer(spec: Mapping[str, Any]) -> bool:
     """Whether the job's command starts the trainer of this repository, and not its measurement of a fabric."""
     from trainyard.plan.job import PROGRAMS
 
+    return _module(spec) in PROGRAMS
+
+
+def _module(spec: Mapping[str, Any]) -> Any:
+    """The module that the job's command starts; None where it is another program."""
     command = spec.get("command", ["-m", "trainer"])
     if not isinstance(command, list) or "-m" not in command:
-        return False
-    module = command[command.index("-m") + 1 :][:1]
-    return bool(module) and module[0] in PROGRAMS
+        return None
+    return next(iter(command[command.index("-m") + 1 :]), None)
 
 
 def _spec(workload: Workload) -> Mapping[str, Any]:

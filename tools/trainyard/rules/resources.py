@@ -1,16 +1,17 @@
 """What a pod asks of its node: GPUs and other devices, CPU and memory."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from trainyard.fieldpath import lookup
 from trainyard.finding import Severity
 from trainyard.quantity import quantity
 from trainyard.remedy import put
-from trainyard.rules.counts import gpu_limit, number
+from trainyard.rules.counts import at_once, gpu_limit, number
 from trainyard.rules.memory import memory_mounts, without_bound
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
-from trainyard.workload.model import Container, PodSet, Workload
+from trainyard.workload.model import Container, Workload
 from trainyard.workload.templates import SERVING
 
 
@@ -140,7 +141,7 @@ def node_has_fewer_gpus(workload: Workload) -> Iterator[Problem]:
     except KeyError:
         return
     for pod_set in workload.pod_sets:
-        asked = _gpus_at_once(pod_set)
+        asked = int(at_once(pod_set, lambda container: Fraction(container.gpus)))
         if not isinstance(available, int) or asked <= available:
             continue
         largest = max((*pod_set.containers, *pod_set.init_containers), key=lambda container: container.gpus)
@@ -286,18 +287,6 @@ def not_guaranteed(workload: Workload) -> Iterator[Problem]:
                 f"request {limit.value} too, so that a crowded node kills another pod first",
                 put(request.spot, limit.value).unsafe(),
             )
-
-
-def _gpus_at_once(pod_set: PodSet) -> int:
-    """The most GPUs that a pod holds at any time, as the scheduler counts them."""
-    beside, most = 0, 0
-    for container in pod_set.init_containers:
-        if container.data.get("restartPolicy") == "Always":
-            beside += container.gpus
-            most = max(most, beside)
-        else:
-            most = max(most, beside + container.gpus)
-    return max(most, beside + sum(container.gpus for container in pod_set.containers))
 
 
 def _gpu_containers(workload: Workload) -> Iterator[Container]:
