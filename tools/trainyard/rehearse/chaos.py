@@ -20,6 +20,8 @@ from trainyard.rehearse.storage import Checkpoints
 KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk", "slow-disk", "lose-node")
 DISK_BYTES = 48 << 20
 """Size of the checkpoints' disk that is filled."""
+FILLER = ".filler"
+"""The file that fills it."""
 STEPS_AFTER = 40
 """Steps that follow the one at which it happens, so that it happens before the end."""
 ELASTIC_STEPS = 160
@@ -191,7 +193,7 @@ class Chaos:
     def _relent(self, engine: Engine) -> None:
         """Give back what the job needs to go on: room on its disk, and the connection."""
         if self.disk is not None:
-            (self.disk / ".filler").unlink(missing_ok=True)
+            (self.disk / FILLER).unlink(missing_ok=True)
         for each in self.cuts:
             engine.place.network.join(*(engine.pods[name].spot for name in each.pods))
         self.cuts.clear()
@@ -220,7 +222,7 @@ def _fill(disk: Path) -> None:
     chunk = b"\0" * (1 << 20)
     end = time.monotonic() + 10
     with suppress(OSError):
-        descriptor = os.open(disk / ".filler", os.O_WRONLY | os.O_CREAT, 0o600)
+        descriptor = os.open(disk / FILLER, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             while time.monotonic() < end:
                 os.write(descriptor, chunk)

@@ -60,6 +60,7 @@ class Outcome:
 class Engine:
     """One run of a job."""
 
+    name: str
     plans: Sequence[tuple[PodPlan, PodSpot]]
     place: Place
     controller: Controller
@@ -114,7 +115,8 @@ class Engine:
             now = time.monotonic()
             if now - listened >= LISTEN_SECONDS:
                 self.observed.listen()
-                used = self._processor_seconds()
+                used, memory = self._taken()
+                self.place.bounds.check(self.name, memory)
                 if listened and used - spent > BUSY * (now - listened):
                     self.observed.alive = now
                 spent, listened = used, now
@@ -224,9 +226,11 @@ class Engine:
     def _told(self) -> tuple[Ended, ...]:
         return (*self.ended, *(_ended(pod) for pod in self.pods.values()))
 
-    def _processor_seconds(self) -> float:
+    def _taken(self) -> tuple[float, int]:
+        """Processor time that the pods' processes have used, in seconds, and their memory in bytes."""
         roots = [process.pid for pod in self.pods.values() for _, process in pod.processes() if process.pid]
-        return sum(each.seconds for found in below(roots).values() for each in found)
+        every = [each for found in below(roots).values() for each in found]
+        return sum(each.seconds for each in every), sum(each.memory for each in every)
 
 
 def _ended(pod: RunningPod) -> Ended:

@@ -1,14 +1,16 @@
 """What a rehearsal sees of the training in it: ranks that joined, steps, losses, checkpoints that were read."""
 
 import json
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+from trainyard.rehearse.beneath import folder, read
 
 _RESUMED = re.compile(r"checkpoint: resumed from step (\d+)")
 _ERROR = re.compile(
@@ -18,6 +20,7 @@ _HINT = re.compile(r"not enough|cannot |could not|unable to|denied|refused|not f
 _CONSEQUENCE = ("ChildFailedError", "another rank is gone", "SignalException", "Connection closed by peer", "PeerLost")
 _DIGITS = re.compile(r"\d+")
 _MOST_ERRORS = 40
+_MOST_NOTES = 10_000
 _REPEATS = 3
 """From which time on the same line, numbers apart, is no sign of life any more."""
 
@@ -30,6 +33,8 @@ class Joined:
     world: int
     seconds: float
     """How long it waited for the others."""
+    at: float
+    """When it had joined, in seconds since 1970."""
 
 
 @dataclass(slots=True)
@@ -73,7 +78,7 @@ class Observed:
         start = text.find("{")
         if start < 0:
             return
-        with suppress(ValueError, TypeError, KeyError):
+        with suppress(ValueError, TypeError, KeyError, RecursionError):
             content = json.loads(text[start:])
             if "step" in content and "loss" in content:
                 self.losses[int(content["step"])] = float(content["loss"])
@@ -92,35 +97,19 @@ class Observed:
                     return pod, text
         return next(((pod, self.last[pod]) for pod in pods if pod in self.last), None)
 
-    def ranks(self) -> tuple[Joined, ...]:
-        """Ranks that have joined, each once, by number."""
-        found: dict[int, Joined] = {}
-        for path in sorted(self.folder.glob("joined-*.json"), key=lambda path: path.stat().st_mtime):
-            with suppress(ValueError, KeyError, OSError):
-                note = json.loads(path.read_text())
-                found[note["rank"]] = Joined(note["rank"], note["world"], note["joined"] - note["began"])
-        return tuple(found[rank] for rank in sorted(found))
-
-    def worlds(self) -> tuple[int, ...]:
-        """World sizes in the order in which ranks met, one after the other where it changed."""
-        met: list[tuple[float, int]] = []
-        for path in self.folder.glob("joined-*.json"):
-            with suppress(ValueError, KeyError, OSError):
-                note = json.loads(path.read_text())
-                met.append((note["joined"], note["world"]))
-        return tuple(world for world, _ in groupby(world for _, world in sorted(met)))
-
-    def joined_after(self) -> float | None:
-        """Seconds from the start until the last rank had joined; None where none has."""
-        first: dict[int, float] = {}
-        for path in self.folder.glob("joined-*.json"):
-            with suppress(ValueError, KeyError, OSError):
-                note = json.loads(path.read_text())
-                first[note["rank"]] = min(note["joined"], first.get(note["rank"], note["joined"]))
-        return max(first.values()) - self.began if first else None
+    def joined(self) -> tuple[Joined, ...]:
+        """What ranks have left each time that they joined, in that order."""
+        found = []
+        with folder(self.folder) as notes:
+            for name in [name for name in os.listdir(notes) if name.startswith("joined-")][:_MOST_NOTES]:
+                with suppress(ValueError, KeyError, TypeError, RecursionError, OSError):
+                    note = json.loads(read(notes, name))
+                    rank, world = int(note["rank"]), int(note["world"])
+                    found.append(Joined(rank, world, note["joined"] - note["began"], float(note["joined"])))
+        return tuple(sorted(found, key=lambda each: each.at))
 
     def listen(self) -> None:
         """Count the notes, which are signs of life."""
-        notes = sum(1 for path in self.folder.glob("jo*.json"))
+        notes = sum(name.startswith("jo") for name in os.listdir(self.folder))
         if notes != self.notes:
             self.notes, self.alive = notes, time.monotonic()

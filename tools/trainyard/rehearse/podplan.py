@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -291,5 +292,5 @@ def _expanded(raw: str, variables: Mapping[str, str]) -> str:
 def _mounts(data: Mapping[Any, Any], variables: Mapping[str, str]) -> Iterator[Mount]:
     for _, each in entries(data.get("volumeMounts")):
         sub_path = text(each.get("subPath")) or _expanded(text(each.get("subPathExpr")), variables)
-        path = text(each.get("mountPath")).rstrip("/") or "/"
-        yield Mount(text(each.get("name")), path, each.get("readOnly") is True, sub_path)
+        path = posixpath.normpath(text(each.get("mountPath"))).lstrip("/")
+        yield Mount(text(each.get("name")), f"/{path}", each.get("readOnly") is True, sub_path)

@@ -120,6 +120,8 @@ class Seen:
     parent: int
     seconds: float
     """Processor time that it has used."""
+    memory: int
+    """Bytes that are its own alone."""
 
 
 def below(roots: Sequence[int]) -> dict[int, list[Seen]]:
@@ -140,14 +142,15 @@ def below(roots: Sequence[int]) -> dict[int, list[Seen]]:
 
 
 def _every() -> Iterator[Seen]:
-    ticks = os.sysconf("SC_CLK_TCK")
+    ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         with suppress(OSError, ValueError, IndexError):
             fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
             spent = sum(int(fields[index]) for index in (11, 12, 13, 14))
-            yield Seen(int(entry), int(fields[1]), spent / ticks)
+            _, resident, shared, *_ = map(int, Path(f"/proc/{entry}/statm").read_text().split())
+            yield Seen(int(entry), int(fields[1]), spent / ticks, max(0, resident - shared) * page)
 
 
 def catches(pid: int, number: int) -> bool:

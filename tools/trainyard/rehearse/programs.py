@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trainyard.errors import InputError, UsageError
+from trainyard.rehearse.orders import PATH
 from trainyard.rehearse.podplan import ContainerPlan, PodPlan
-from trainyard.rehearse.sandbox import PATH, TRAINER
+from trainyard.rehearse.sandbox import TRAINER, readable
 
 _SHELL_WORDS = frozenset(("exec", "cd", "export", "umask", ":", "set", "ulimit", "source", ".", "eval", "test", "["))
 _PYTHONS = ("python", "python3", "torchrun", "deepspeed", "accelerate")
@@ -23,6 +24,8 @@ def given_programs(texts: Sequence[str], cwd: Path) -> dict[str, Path]:
             raise UsageError(f"--program {text}: expected NAME=PATH")
         if not file.exists():
             raise UsageError(f"--program {text}: {path} is not there")
+        if os.geteuid() == 0 and not readable(file):
+            raise UsageError(f"--program {text}: {path} can be read by its owner alone, and pods are other users")
         found[name] = file.resolve()
     return found
 

@@ -4,9 +4,11 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 
 from trainyard.errors import InputError, UsageError
+from trainyard.rehearse.bounds import bounds
 from trainyard.rehearse.chaos import DISK_BYTES, Chaos, Event
 from trainyard.rehearse.controllers import controller
 from trainyard.rehearse.disk.slow import Save, SlowDisks
@@ -16,10 +18,12 @@ from trainyard.rehearse.load import Loaded
 from trainyard.rehearse.members import members
 from trainyard.rehearse.netplan import network_plan
 from trainyard.rehearse.network import Network, PodSpot, Waiting, open_network
-from trainyard.rehearse.observe import Observed
+from trainyard.rehearse.observe import Joined, Observed
+from trainyard.rehearse.orders import Programs
 from trainyard.rehearse.podplan import Known, MadeUp, PodPlan, pod_plan
 from trainyard.rehearse.pods import Place
-from trainyard.rehearse.sandbox import Programs, Sandbox
+from trainyard.rehearse.refused import refuse
+from trainyard.rehearse.sandbox import Sandbox
 from trainyard.rehearse.storage import Checkpoints, checkpoints, put_dataset
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.rehearse.volumes import Volumes
@@ -53,16 +57,31 @@ class Run:
 
     outcome: Outcome
     observed: Observed
-    ranks: int
-    """Ranks that joined."""
-    joined_after: float | None
-    worlds: tuple[int, ...] = ()
-    """World sizes in their order."""
+    joined: tuple[Joined, ...] = ()
+    """Each time that a rank joined its group."""
     stacks: tuple[Stack, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     chaos: Chaos = field(default_factory=lambda: Chaos([]))
     saves: tuple[Save, ...] = ()
     """Saves onto slow disks."""
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks have joined, each counted once."""
+        return len({each.rank for each in self.joined})
+
+    @property
+    def joined_after(self) -> float | None:
+        """Seconds from the start until the last rank had joined; None where none has."""
+        first: dict[int, float] = {}
+        for each in self.joined:
+            first.setdefault(each.rank, each.at)
+        return max(first.values()) - self.observed.began if first else None
+
+    @property
+    def worlds(self) -> tuple[int, ...]:
+        """World sizes in the order in which ranks met, one after the other where it changed."""
+        return tuple(world for world, _ in groupby(each.world for each in self.joined))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +100,8 @@ class Seen:
     made_up: tuple[MadeUp, ...]
     invented: tuple[str, ...]
     strict: bool
+    bounds: str
+    """What its pods could take of this machine at most."""
     unchecked: tuple[str, ...]
     trains: bool
 
@@ -91,6 +112,7 @@ Log = Callable[[str, str, str], None]
 def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sandbox, state: Path, log: Log) -> Seen:
     """Run a job's pods in the empty folder `state`, and once more where the first run left checkpoints."""
     workload = loaded.workload
+    refuse(workload, loaded.origin, loaded.name)
     substitutes.learn(workload)
     everyone = members(workload)
     if len(everyone.pods) > MOST_PODS:
@@ -99,7 +121,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
     spots = {each.name: each for each in plan.pods}
     namespace = workload.object.namespace
     made_up: list[MadeUp] = []
-    (state / "notes").mkdir(mode=0o777)
+    (state / "notes").mkdir()
     with ExitStack() as stack:
         network = stack.enter_context(open_network(plan, strict=wishes.strict))
         substitutes.loopback = not network.strict
@@ -116,7 +138,8 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
         events = tuple(_on_a_claim(each, plans, kept, volumes) for each in wishes.chaos)
         slow = [each.claim for each in events if each.kind == "slow-disk"]
         disks = stack.enter_context(closing(SlowDisks(slow))) if slow else None
-        place = Place(network, box, volumes, Programs(wishes.programs), state, log, disks)
+        bounded = stack.enter_context(closing(bounds(state)))
+        place = Place(network, box, volumes, Programs(wishes.programs), bounded, state, log, disks)
         if substitutes.dataset and not put_dataset(_kind(settings), substitutes.dataset, plans, folders):
             substitutes.told["dataset"] = f"none: {substitutes.dataset} is in no volume of the pods"
         elif substitutes.dataset:
@@ -147,6 +170,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
             made_up=tuple(dict.fromkeys(made_up)),
             invented=tuple(dict.fromkeys(volumes.invented)),
             strict=network.strict,
+            bounds=bounded.told,
             unchecked=(*network.unchecked, *untried),
             trains=kept is not None and any(each.trains for plan in plans for each in plan.containers),
         )
@@ -195,8 +219,7 @@ def _on_a_claim(event: Event, plans: Sequence[PodPlan], kept: Checkpoints | None
 
 
 def _claim_of(kept: Checkpoints | None, volumes: Volumes) -> str | None:
-    claims = volumes.folder / "claims"
-    return kept.folder.relative_to(claims).parts[0] if kept is not None and kept.folder.is_relative_to(claims) else None
+    return None if kept is None else volumes.claim_of(kept.volume)
 
 
 def _run(
@@ -204,7 +227,8 @@ def _run(
 ) -> Run:
     notes = place.state / "notes"
     shutil.rmtree(notes)
-    notes.mkdir(mode=0o777)
+    notes.mkdir()
+    notes.chmod(0o777)
     observed = Observed(notes)
 
     def seen(pod: str, container: str, line: str) -> None:
@@ -221,6 +245,7 @@ def _run(
 
     watched = replace(place, log=seen)
     engine = Engine(
+        name=workload.object.title,
         plans=plans,
         place=watched,
         controller=controller(workload),
@@ -235,9 +260,7 @@ def _run(
     return Run(
         outcome,
         observed,
-        len(observed.ranks()),
-        observed.joined_after(),
-        observed.worlds(),
+        observed.joined(),
         tuple(standing),
         tuple(waiting),
         chaos,

@@ -19,6 +19,7 @@ def document(seen: Seen) -> dict[str, Any]:
         "full_pods": seen.loaded.full.pods,
         "size_as_written": seen.loaded.size or None,
         "network": "strict" if seen.strict else "loopback",
+        "bounds": seen.bounds,
         "substitutes": dict(seen.substitutes.told),
         "made_up": [f"{each.kind} {each.name}, key {each.key}" for each in seen.made_up],
         "empty_volumes": list(seen.invented),
@@ -44,6 +45,7 @@ def text(seen: Seen) -> str:
     for volume in seen.invented:
         rows.append(("empty", f"an empty folder stands in for {volume}"))
     rows.append(("network", "namespaces, names and NetworkPolicies as in the cluster" if seen.strict else "loopback"))
+    rows.append(("bounds", seen.bounds))
     rows += [("not checked", each) for each in seen.unchecked]
     rows += _told(seen, first)
     if seen.saved:

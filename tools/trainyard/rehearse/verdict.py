@@ -109,7 +109,7 @@ def _too_slow(held: Held) -> str:
 def _of_success(seen: Seen, run: Run) -> Iterator[Told]:
     expected = seen.loaded.ranks
     world = run.observed.result.get("world_size")
-    joined = max((each.world for each in run.observed.ranks()), default=0)
+    joined = max((each.world for each in run.joined), default=0)
     got = world if isinstance(world, int) else joined
     if expected and got and got < expected and not run.chaos.done:
         message = f"{got} {'rank' if got == 1 else 'ranks'} trained together, but the job has {expected}"

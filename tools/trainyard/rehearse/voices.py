@@ -67,5 +67,10 @@ class Voices:
         key = pod, container
         if key not in self.files:
             assert self.folder is not None
-            self.files[key] = (self.folder / f"{pod}.{container}.log").open("w")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+            file = self.folder / f"{pod}.{container}.log".replace("/", "_")
+            try:
+                self.files[key] = open(os.open(file, flags, 0o666), "w")  # noqa: SIM115
+            except OSError as error:
+                raise UsageError(f"--logs: {file} cannot be written: {(error.strerror or 'unknown').lower()}") from None
         return self.files[key]
