@@ -6,7 +6,7 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,18 +28,22 @@ class Host:
 
     def touched(self) -> list[str]:
         """What happened to it: names of files that were opened, read or changed, and what differs."""
+        names = self._events()
+        names += [f"{name} differs" for name, _ in set(_tree(self.home).items()) ^ set(self.before.items())]
+        self._events()  # by looking
+        return names
+
+    def _events(self) -> list[str]:
         names = []
-        try:
+        with suppress(BlockingIOError):
             while events := os.read(self.watch, 1 << 16):
                 at = 0
                 while at < len(events):
                     number, kind, _, length = _EVENT.unpack_from(events, at)
-                    name = events[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0").decode(errors="replace")
-                    names.append(f"{self.watched[number].name}/{name}: {kind:#x}")
                     at += _EVENT.size + length
-        except BlockingIOError:
-            pass
-        return [*names, *(f"{name} differs" for name, _ in set(_tree(self.home).items()) ^ set(self.before.items()))]
+                    name = events[at - length : at].rstrip(b"\0").decode(errors="replace")
+                    names.append(f"{self.watched[number].name}/{name}: {kind:#x}")
+        return names
 
 
 @contextmanager

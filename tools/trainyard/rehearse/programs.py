@@ -64,7 +64,7 @@ def _missing(container: ContainerPlan, given: Mapping[str, Path]) -> str | None:
 
 
 def _is_here(name: str, container: ContainerPlan, given: Mapping[str, Path]) -> bool:
-    if name in given or name in _SHELL_WORDS or "$" in name:
+    if name in given or name in _SHELL_WORDS or "$" in name or "\0" in name:
         return True
     path = os.path.normpath(os.path.join(container.folder, name)) if "/" in name or name.endswith(".py") else name
     if any(path.startswith(f"{mount.path}/") for mount in container.mounts) or path in given:

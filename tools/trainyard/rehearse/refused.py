@@ -40,7 +40,7 @@ def refusals(workload: Workload) -> Iterator[Told]:
     job = workload.object
     if job.namespace and not _LABEL.match(job.namespace):
         yield f"{job.namespace!r} is not the name of a namespace: those are {_LOWER}", job.at("metadata", "namespace")
-    if not _SUBDOMAIN.match(job.name.removesuffix("-")):  # generateName may end so
+    if not _SUBDOMAIN.match(_name(job)):
         yield f"{job.name!r} is not the name of a {job.kind}: those are {_LOWER}", job.at("metadata", "name")
     for item in workload.objects:
         yield from of_object(item)
@@ -51,7 +51,7 @@ def refusals(workload: Workload) -> Iterator[Told]:
 def of_object(item: Object) -> Iterator[Told]:
     """The name and the keys of a ConfigMap, a Secret, a claim or a Service."""
     allowed = _NAMED.get(item.kind) if not item.group else None
-    if allowed is not None and item.name and not allowed.match(item.name):
+    if allowed is not None and not allowed.match(_name(item)):
         yield f"{item.name!r} is not the name of a {item.kind}: those are {_LOWER}", item.at("metadata", "name")
     if item.kind in ("ConfigMap", "Secret") and not item.group:
         for field in ("data", "binaryData", "stringData"):
@@ -59,6 +59,11 @@ def of_object(item: Object) -> Iterator[Told]:
                 if not _KEY.match(str(key)):
                     helped = "letters, digits, '-', '_' and '.', and do not start with '..'"
                     yield f"{key!r} is not a key of a {item.kind}: those are {helped}", item.at(field, key)
+
+
+def _name(item: Object) -> str:
+    """An object's name, or what a name is generated from, which may end in a hyphen."""
+    return item.name if mapping(item.data.get("metadata")).get("name") else item.name.removesuffix("-")
 
 
 def of_pod(spec: Mapping[str, Any], at: Spot) -> Iterator[Told]:

@@ -1,6 +1,7 @@
 """The logs of all pods: merged with a colour for each, or a file each."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ from trainyard.report.escape import visible
 
 _COLORS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 _OWN = "1"
+_ODD = re.compile(r"[^A-Za-z0-9._-]")
+_LONGEST = 200
 
 
 @dataclass(slots=True)
@@ -68,7 +71,7 @@ class Voices:
         if key not in self.files:
             assert self.folder is not None
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-            file = self.folder / f"{pod}.{container}.log".replace("/", "_")
+            file = self.folder / f"{_ODD.sub('_', f'{pod}.{container}')[-_LONGEST:]}.log"
             try:
                 self.files[key] = open(os.open(file, flags, 0o666), "w")  # noqa: SIM115
             except OSError as error:
