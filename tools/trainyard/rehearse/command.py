@@ -49,6 +49,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return commandline.run("rehearse-job", lambda: _rehearse(_parser().parse_args(arguments)))
 
 
+def usage(arguments: Sequence[str] | None = None) -> int:
+    """Judge a command line and do nothing: it needs the standard library alone, and no set-up."""
+
+    def judge() -> int:
+        _parser().parse_args(arguments)
+        return 0
+
+    return commandline.run("rehearse-job", judge)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = commandline.Parser(
         prog="rehearse-job",

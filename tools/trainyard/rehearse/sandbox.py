@@ -53,11 +53,11 @@ _ETC = (
 )
 """What programs need of this machine's /etc, and what holds no secret on any; nothing else of it is shown."""
 _SETTINGS = (
-    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
-    ("kernel.unprivileged_userns_clone", "0", "1"),
-    ("user.max_user_namespaces", "0", "10000"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0", "run it as root, or "),
+    ("kernel.unprivileged_userns_clone", "0", "1", "run it as root, or "),
+    ("user.max_user_namespaces", "0", "10000", ""),
 )
-"""Settings of the kernel that forbid user namespaces: name, the value that does, one that does not."""
+"""Settings of the kernel that forbid user namespaces: name, the value that does, one that does not, what else helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def sandbox() -> Sandbox:
     done = subprocess.run([*plain, "--", "true"], capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise Fault(f"no user namespace can be made here ({said}){_forbidden()}")
+        raise Fault(f"no user namespace can be made here ({said}){forbidden()}")
     for path in (TRAINER / "pyvenv.cfg", HOME / "trainer" / "__init__.py", INSIDE / "sitecustomize.py"):
         if os.geteuid() == 0 and path.exists() and not readable(path):
             raise Fault(
@@ -133,12 +133,12 @@ def readable(path: Path) -> bool:
     return bool(path.stat().st_mode & stat.S_IROTH)
 
 
-def _forbidden() -> str:
+def forbidden(settings: Path = Path("/proc/sys")) -> str:
     """What forbids user namespaces, and what allows them; empty where that cannot be told."""
-    for setting, refusing, allowed in _SETTINGS:
+    for setting, refusing, allowed, other in _SETTINGS:
         with suppress(OSError):
-            if Path("/proc/sys", *setting.split(".")).read_text().strip() == refusing:
-                return f": {setting} is {refusing}; run it as root, or allow them: sysctl -w {setting}={allowed}"
+            if settings.joinpath(*setting.split(".")).read_text().strip() == refusing:
+                return f": {setting} is {refusing}; {other}allow them: sysctl -w {setting}={allowed}"
     return ""
 
 
