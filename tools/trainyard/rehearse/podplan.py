@@ -26,8 +26,6 @@ GRACE_SECONDS = 30
 WORKING_FOLDER = "/opt/trainyard"
 """Of trainer/image/Dockerfile."""
 ROOT_HOME = "/root"
-TRAINERS = ("trainer", "trainer.ray", "trainer.tensorflow")
-"""Modules that train."""
 _RAY_AGENT_PORT = 52365
 IMAGE_VARIABLES = {"PYTHONPATH": WORKING_FOLDER, "PYTHONUNBUFFERED": "1"}
 
@@ -57,8 +55,6 @@ class ContainerPlan:
     sidecar: bool = False
     """An init container that goes on beside the others (restartPolicy: Always)."""
     probes: Mapping[Kind, Probe] = field(default_factory=dict)
-    trains: bool = False
-    """Whether it starts this repository's trainer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +193,6 @@ class _Kubelet:
             group=count(security.get("runAsGroup")) or 0,
             sidecar=init and data.get("restartPolicy") == "Always",
             probes=self._probes(source),
-            trains=any(word in TRAINERS for word in words),
         )
 
     def _probes(self, source: Container) -> dict[Kind, Probe]:

@@ -30,6 +30,17 @@ def given_programs(texts: Sequence[str], cwd: Path) -> dict[str, Path]:
     return found
 
 
+def given_variables(texts: Sequence[str]) -> dict[str, str]:
+    """What --env says. UsageError where that is no variable."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--env {text}: expected NAME=VALUE")
+        found[name] = value
+    return found
+
+
 def missing_program(plans: Sequence[PodPlan], given: Mapping[str, Path]) -> None:
     """Raise InputError where a container starts a program that is not here and that nothing stands in for."""
     for plan in plans:
