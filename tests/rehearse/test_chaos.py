@@ -17,19 +17,23 @@ def chaos(job: str, *events: str) -> pytest.MarkDecorator:
     )
 
 
-def survived(rehearsed: Rehearsed) -> None:
-    """It happened, pods were made anew, and the run went on from a checkpoint to its last step."""
+def survived(rehearsed: Rehearsed, last: int = 44) -> None:
+    """All of it happened, pods were made anew, and the run went on from a checkpoint to its last step."""
     (run,) = rehearsed.runs
     assert rehearsed.code == 0, said(rehearsed)
     assert run["chaos"]
     assert run["pods_replaced"] > 0
     assert run["resumed_from"][0] >= 2
-    assert max(map(int, run["losses"])) == 44
+    assert max(map(int, run["losses"])) == last
+    assert "resume" in rehearsed.document["rehearsal"]["seen"]
 
 
-@chaos(INDEXED_JOB, "kill-rank@4")
-def test_an_indexed_job_survives_a_killed_rank(rehearsed: Rehearsed) -> None:
-    survived(rehearsed)
+@chaos(INDEXED_JOB, "kill-rank@4", "fill-disk@20")
+def test_an_indexed_job_survives_a_killed_rank_and_a_full_disk_where_its_last_checkpoint_stays(
+    rehearsed: Rehearsed,
+) -> None:
+    survived(rehearsed, last=60)
+    assert "was not saved: " in rehearsed.log
 
 
 @chaos("jobs/research/llama-8b-code", "kill-node@4")
@@ -41,12 +45,6 @@ def test_a_jobset_survives_a_lost_node(rehearsed: Rehearsed) -> None:
 def test_a_preempted_job_saves_and_goes_on(rehearsed: Rehearsed) -> None:
     survived(rehearsed)
     assert "told to stop: saving step" in rehearsed.log
-
-
-@chaos(INDEXED_JOB, "fill-disk@4")
-def test_a_full_disk_ends_the_run_and_its_last_checkpoint_stays(rehearsed: Rehearsed) -> None:
-    survived(rehearsed)
-    assert "was not saved: " in rehearsed.log
 
 
 @chaos(INDEXED_JOB, "slow-disk=1Mi@4", "preempt@4")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.rehearse.rehearsing import TOOL
 from trainyard.errors import UsageError
+from trainyard.rehearse.sandbox import forbidden
 from trainyard.rehearse.state import PREFIX, sweep
 from trainyard.rehearse.voices import Voices
 
@@ -104,6 +105,33 @@ def test_what_cannot_be_rehearsed_is_told_in_one_line(tmp_path: Path, before: st
     assert message in first
     assert len(more) <= 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_machine_without_user_namespaces_is_told_which_setting_forbids_them(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(SLEEPS)
+    forbids = f'echo 0 >/proc/sys/user/max_user_namespaces; exec "{TOOL}" job.yaml'
+
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", forbids],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 3
+    assert done.stderr.startswith("rehearse-job: fault: no user namespace can be made here (")
+    assert done.stderr.endswith("user.max_user_namespaces is 0; allow them: sysctl -w user.max_user_namespaces=10000\n")
+
+
+def test_ubuntus_setting_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "kernel" / "apparmor_restrict_unprivileged_userns").write_text("1\n")
+
+    assert forbidden(tmp_path) == (
+        ": kernel.apparmor_restrict_unprivileged_userns is 1; run it as root, or allow them: "
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    )
 
 
 def test_a_program_of_the_image_is_named_by_what_stands_in_for_it(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_where_forwarding_cannot_be_switched_on_it_says_so_and_takes_loopback() 
     frozen = 'mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && exec "$@"'
     argv = ["unshare", "--mount", "sh", "-c", frozen, "sh", sys.executable, "-c", FALLS_BACK]
     done = subprocess.run(argv, text=True, capture_output=True, env=_environment())
-    why = "the network is this machine's loopback, since no network namespace can be made here"
+    why = "the network is one loopback interface for all pods, since no router can be made here"
     assert done.stdout.startswith(f"False {why}"), done.stderr
 
 

@@ -15,11 +15,14 @@ from trainyard.rehearse.engine import Engine
 from trainyard.rehearse.hang import RANK
 from trainyard.rehearse.pods import RunningPod
 from trainyard.rehearse.process import below, signal_process, variable
+from trainyard.rehearse.saved import Written
 from trainyard.rehearse.storage import Checkpoints
 
 KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk", "slow-disk", "lose-node")
 DISK_BYTES = 48 << 20
 """Size of the checkpoints' disk that is filled."""
+FILLER = ".filler"
+"""The file that fills it."""
 STEPS_AFTER = 40
 """Steps that follow the one at which it happens, so that it happens before the end."""
 ELASTIC_STEPS = 160
@@ -100,7 +103,9 @@ class Chaos:
 
     events: list[Event]
     kept: Checkpoints | None = None
-    """The run's checkpoints: nothing is done before there is one to come back to."""
+    """The trainer's checkpoints: nothing is done before there is one to come back to."""
+    written: Written | None = None
+    """The same of another program: what it has written to its claims; None where it mounts none."""
     disk: Path | None = None
     """The disk that may be filled."""
     disks: SlowDisks | None = None
@@ -108,6 +113,8 @@ class Chaos:
     done: list[Event] = field(default_factory=list)
     saved: list[int] = field(default_factory=list)
     """Steps with a checkpoint when the first of them was done."""
+    began: float = 0.0
+    """When the first of them was done."""
     cuts: list[Event] = field(default_factory=list)
     """Pods that are cut off from each other."""
     given_up: int = 0
@@ -132,21 +139,29 @@ class Chaos:
             engine.say(f"the node of {self.away.pod} is back")
             engine.absent.discard(self.away.pod)
             self.away = None
-        reached = max(engine.observed.losses, default=0)
+        reached = engine.observed.reached
         due = [each for each in self.events if each.step <= reached]
-        there = self.kept.steps() if due and self.kept is not None else []
-        if due and self.kept is not None and not there:
+        there = self._saved(reached) if due else []
+        if due and not there and (self.kept is not None or self.written is not None):
             return
         for each in due:
             if all(pod.over for pod in engine.pods.values()):
                 break  # it happens to the pods that follow
-            self.saved = self.saved or there
+            self.saved, self.began = self.saved or there, self.began or time.monotonic()
             self.events.remove(each)
             self.done.append(each)
             engine.say(f"chaos: {each.text}")
             self._do(engine, each)
         if engine.given_up > self.given_up:
             self._relent(engine)
+
+    def _saved(self, step: int) -> list[int]:
+        if self.kept is not None:
+            return self.kept.steps()
+        if self.written is not None:
+            self.written.look(step)
+            return self.written.steps
+        return []
 
     def _do(self, engine: Engine, each: Event) -> None:
         match each.kind:
@@ -176,7 +191,7 @@ class Chaos:
         """An elastic job has to go on without the node first; another cannot, and gets it back."""
         if not self.elastic:
             return time.monotonic() - away.since >= AWAY_SECONDS
-        return sum(at > away.since for at in engine.observed.steps_at.values()) >= AWAY_STEPS
+        return engine.observed.since(away.since) >= AWAY_STEPS
 
     def _watch(self, disks: SlowDisks, engine: Engine) -> None:
         """Tell of each save that is over; a job that waits for its disk is at work."""
@@ -191,7 +206,7 @@ class Chaos:
     def _relent(self, engine: Engine) -> None:
         """Give back what the job needs to go on: room on its disk, and the connection."""
         if self.disk is not None:
-            (self.disk / ".filler").unlink(missing_ok=True)
+            (self.disk / FILLER).unlink(missing_ok=True)
         for each in self.cuts:
             engine.place.network.join(*(engine.pods[name].spot for name in each.pods))
         self.cuts.clear()
@@ -220,7 +235,7 @@ def _fill(disk: Path) -> None:
     chunk = b"\0" * (1 << 20)
     end = time.monotonic() + 10
     with suppress(OSError):
-        descriptor = os.open(disk / ".filler", os.O_WRONLY | os.O_CREAT, 0o600)
+        descriptor = os.open(disk / FILLER, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             while time.monotonic() < end:
                 os.write(descriptor, chunk)

@@ -19,6 +19,7 @@ examples:
   tools/rehearse-job jobs/research/llama-8b-sft --chaos preempt@5 --format json
   tools/rehearse-job jobs/research/llama-8b-sft --chaos slow-disk=10Mi@5 --chaos preempt@6
   tools/rehearse-job job.yaml --program train.py=src/train.py   plain manifests, and what the image would bring
+  tools/rehearse-job job.yaml --arg=--max_steps=6 --env HF_HUB_OFFLINE=1    a program that is changed for the rehearsal
 
 --chaos, each after a step of training:
   kill-rank@STEP      the last rank dies                 kill-node@STEP   its node is lost
@@ -29,9 +30,9 @@ examples:
                       a claim, that of the checkpoints if none is named, takes RATE bytes a second, as in 10Mi
 
 exit codes:
-  0    the job met, trained, saved and resumed
-  1    it did not: findings, at the fields that are to blame
-  2    bad usage, or a job that cannot be rehearsed as asked
+  0    nothing was wrong with what was seen; the report names what was not
+  1    something was: findings, at the fields that are to blame
+  2    bad usage, or a job that cannot be rehearsed as asked, or not be judged without what this machine lacks
   3    a fault of the tools or of their set-up
   130  interrupted
 
@@ -47,6 +48,16 @@ _MILLISECONDS = commandline.number("number of milliseconds", most=10000)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run rehearse-job. Returns its exit code; prints one line, never a traceback, for what users can mend."""
     return commandline.run("rehearse-job", lambda: _rehearse(_parser().parse_args(arguments)))
+
+
+def usage(arguments: Sequence[str] | None = None) -> int:
+    """Judge a command line and do nothing: it needs the standard library alone, and no set-up."""
+
+    def judge() -> int:
+        _parser().parse_args(arguments)
+        return 0
+
+    return commandline.run("rehearse-job", judge)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,6 +76,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--chaos", action="append", default=[], metavar="EVENT", help="what happens to it; see below")
     parser.add_argument(
         "--program", action="append", default=[], metavar="NAME=PATH", help="what stands in for a program of the image"
+    )
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of every container, for now"
+    )
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="WORD", help="one more argument of the training program, for now"
+    )
+    parser.add_argument(
+        "--step-pattern", metavar="REGEX", help="how a line tells of a step: a group for its number, as in 'at (\\d+)'"
     )
     parser.add_argument(
         "--latency",
@@ -90,11 +110,12 @@ def _rehearse(options: argparse.Namespace) -> int:
     from trainyard.discover import repository_root
     from trainyard.rehearse.chaos import COLLECTIVE_SECONDS, event
     from trainyard.rehearse.load import load
-    from trainyard.rehearse.programs import given_programs, missing_program
+    from trainyard.rehearse.programs import given_programs, given_variables, missing_program
     from trainyard.rehearse.rehearsal import Wishes, elastic, rehearse
     from trainyard.rehearse.sandbox import sandbox
     from trainyard.rehearse.scale import Scale
     from trainyard.rehearse.state import own_mounts, state_folder
+    from trainyard.rehearse.steps import pattern_of
     from trainyard.rehearse.substitutes import Substitutes
     from trainyard.rehearse.verdict import verdict
     from trainyard.rehearse.voices import Voices
@@ -121,6 +142,7 @@ def _rehearse(options: argparse.Namespace) -> int:
         chaos=events,
         may_mount=own_mounts(),
         strict=False if options.loopback else None,
+        form=None if options.step_pattern is None else pattern_of(options.step_pattern),
         ready=lambda plans: missing_program(plans, programs),
     )
     try:
@@ -128,7 +150,13 @@ def _rehearse(options: argparse.Namespace) -> int:
             loaded = load(root, options.job, cwd, Scale(options.nodes, options.gpus_per_node), state / "scaled")
             shrinks = elastic(loaded.workload)
             steps = max([options.steps, *(each.steps(elastic=shrinks) for each in events)])
-            substitutes = Substitutes(steps, 2, collective_seconds=COLLECTIVE_SECONDS if cut else None)
+            substitutes = Substitutes(
+                steps,
+                2,
+                collective_seconds=COLLECTIVE_SECONDS if cut else None,
+                environment=given_variables(options.env),
+                arguments=options.arg,
+            )
             seen = rehearse(loaded, wishes, substitutes, box, state, voices.line)
     finally:
         voices.close()
@@ -136,7 +164,9 @@ def _rehearse(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace, seen: Any, findings: Any, seconds: float) -> int:
+    from trainyard.errors import InputError
     from trainyard.rehearse import summary
+    from trainyard.rehearse.beyond import not_judged
     from trainyard.report import Report, write
     from trainyard.report.document import document
     from trainyard.report.terminal import columns, wants_color
@@ -147,13 +177,22 @@ def _report(options: argparse.Namespace, seen: Any, findings: Any, seconds: floa
         lines = sources.lines(file)
         return lines[line - 1] if 0 < line <= len(lines) else None
 
-    report = Report(tuple(findings), (seen.loaded.name,), seconds=seconds, line_of=line_of)
+    report = Report(
+        tuple(findings),
+        (seen.loaded.name,),
+        seconds=seconds,
+        line_of=line_of,
+        note="" if findings else summary.note(seen),
+    )
+    why, helped = not_judged(seen)
     if options.format == "json":
         commandline.say(json.dumps({"rehearsal": summary.document(seen), **document(report)}, indent=2))
-        return report.exit_code
     color, width = wants_color(options.color, sys.stdout), columns(sys.stdout)
     with commandline.output():
         if options.format == "text":
             print(summary.text(seen) + "\n")
-        write(report, options.format, sys.stdout, color=color, width=width)
+        if options.format != "json" and not why:
+            write(report, options.format, sys.stdout, color=color, width=width)
+    if why:
+        raise InputError(f"cannot be judged here: {why}", seen.loaded.name, help=helped)
     return report.exit_code

@@ -14,6 +14,7 @@ from trainyard.rehearse.podplan import PodPlan
 from trainyard.rehearse.pods import Place, RunningPod
 from trainyard.rehearse.probes import Condemned
 from trainyard.rehearse.process import below
+from trainyard.rehearse.saved import Written
 from trainyard.workload.ray import SUBMITTER
 
 TICK = 0.1
@@ -60,6 +61,7 @@ class Outcome:
 class Engine:
     """One run of a job."""
 
+    name: str
     plans: Sequence[tuple[PodPlan, PodSpot]]
     place: Place
     controller: Controller
@@ -71,6 +73,8 @@ class Engine:
     on_hang: Callable[["Engine"], None]
     on_failure: Callable[["Engine"], None]
     """Called while a pod that failed is still known to the others."""
+    written: Written | None = None
+    """What the job writes to its claims, where only a look tells."""
     pods: dict[str, RunningPod] = field(default_factory=dict)
     ended: list[Ended] = field(default_factory=list)
     replaced: int = 0
@@ -114,7 +118,10 @@ class Engine:
             now = time.monotonic()
             if now - listened >= LISTEN_SECONDS:
                 self.observed.listen()
-                used = self._processor_seconds()
+                if self.written is not None:
+                    self.written.look(self.observed.reached)
+                used, memory = self._taken()
+                self.place.bounds.check(self.name, memory)
                 if listened and used - spent > BUSY * (now - listened):
                     self.observed.alive = now
                 spent, listened = used, now
@@ -174,7 +181,7 @@ class Engine:
 
     def _over_and_over(self) -> bool:
         """Whether pods keep failing and training gets no further, whatever the controller forgives."""
-        steps = len(self.observed.steps_at)
+        steps = len(self.observed.taken)
         self.failures = self.failures + 1 if steps == self.steps else 1
         self.steps = steps
         return self.failures >= SAME_FAILURES * max(1, len(self.plans) // 2)
@@ -224,9 +231,11 @@ class Engine:
     def _told(self) -> tuple[Ended, ...]:
         return (*self.ended, *(_ended(pod) for pod in self.pods.values()))
 
-    def _processor_seconds(self) -> float:
+    def _taken(self) -> tuple[float, int]:
+        """Processor time that the pods' processes have used, in seconds, and their memory in bytes."""
         roots = [process.pid for pod in self.pods.values() for _, process in pod.processes() if process.pid]
-        return sum(each.seconds for found in below(roots).values() for each in found)
+        every = [each for found in below(roots).values() for each in found]
+        return sum(each.seconds for each in every), sum(each.memory for each in every)
 
 
 def _ended(pod: RunningPod) -> Ended:

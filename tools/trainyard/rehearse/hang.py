@@ -1,5 +1,6 @@
 """Where each rank stands when a rehearsal hangs."""
 
+import os
 import re
 import signal
 import time
@@ -7,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainyard.rehearse.beneath import folder, read
 from trainyard.rehearse.engine import Engine
 from trainyard.rehearse.process import below, catches, signal_process, variable
 
@@ -38,12 +40,16 @@ def stacks(engine: Engine) -> tuple[Stack, ...]:
                 asked.append((pod, each.pid, inside))
     time.sleep(_DUMP_SECONDS)
     found = []
-    for pod, pid, inside in asked:
-        for path in engine.observed.folder.glob(f"stack-{pod.plan.member.hostname[:63]}-{inside}-*.txt"):
-            whole = path.read_text(errors="replace")
-            if (at := standing(whole)) is not None:
-                rank = variable(pid, RANK) or path.stem.rpartition("-")[2]
-                found.append(Stack(pod.name, rank, at, whole))
+    with folder(engine.observed.folder) as notes:
+        names = sorted(os.listdir(notes))
+        for pod, pid, inside in asked:
+            begins = f"stack-{pod.plan.member.hostname[:63]}-{inside}-"
+            for name in [name for name in names if name.startswith(begins)]:
+                with suppress(OSError):
+                    whole = read(notes, name)
+                    if (at := standing(whole)) is not None:
+                        rank = variable(pid, RANK) or name.removesuffix(".txt").rpartition("-")[2]
+                        found.append(Stack(pod.name, rank, at, whole))
     return tuple(sorted(found, key=lambda stack: (not stack.rank.isdigit(), stack.rank.zfill(6), stack.pod)))
 
 

@@ -1,7 +1,9 @@
 """What is rehearsed: a job folder as it renders, or plain manifests, and where each value was written."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from trainyard.cluster import Platforms
 from trainyard.discover import Target, TargetKind, discover
@@ -67,9 +69,10 @@ def _plain(name: str, unit: Unit, origin: Origin, sources: Sources, scale: Scale
 
 
 def _ranks(job: Workload) -> int | None:
-    """Ranks that its launcher starts, or of mpirun, which is told how many, those that its GPUs could take."""
+    """Ranks that its launcher starts, or those that its GPUs could take where it is told of fewer, or of no peers."""
     started, mains = ranks(job), [pod_set.main() for pod_set in job.pod_sets]
-    told = any(main.launch.option("np") is not None for main in mains if main is not None and main.launch is not None)
+    launches = [main.launch for main in mains if main is not None and main.launch is not None]
+    told = any(each.option("np") is not None or each.option("standalone") is not None for each in launches)
     return max(started, one_a_gpu(job) or 0) if started and told else started
 
 
@@ -85,9 +88,9 @@ def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Pa
         raise Fault(f"{target.name} {rendering.error}")
     bare, own = prepared.unit(rendering)
     unit, origin = Platforms(root, sources).under(bare, own)
-    training_job = bare.fact("TrainingJob")
+    training_job, asked = bare.fact("TrainingJob"), scale
     if training_job is None:
-        return _plain(target.name, unit, origin, sources, scale)
+        return _plain(target.name, unit, origin, sources, asked)
     scale = Scale(scale.nodes or USUAL.nodes, scale.gpus_per_node or USUAL.gpus_per_node)
     if any(item.kind == "TFJob" for item in bare.objects) and scale.gpus_per_node is not None:
         scale = replace(scale, gpus_per_node=1)  # under TensorFlow a worker without GPUs is one replica
@@ -96,8 +99,15 @@ def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Pa
     if [item.title for item in objects] != [item.title for item in bare.objects]:
         raise Fault(f"{target.name} renders to other objects with fewer nodes")
     job, full = _only_job(replace(unit, objects=objects)), _only_job(unit)
-    spec = smaller_spec(training_job, scale)
+    spec, whole = smaller_spec(training_job, scale), smaller_spec(training_job, Scale())
+    if _in_step(full, whole) and not _in_step(job, spec):  # its command says numbers of its own, that are right
+        return _plain(target.name, unit, origin, sources, asked)
     return Loaded(target.name, job, full, unit, spec["nodes"] * spec["gpusPerNode"], origin, sources)
+
+
+def _in_step(job: Workload, spec: Mapping[str, Any]) -> bool:
+    """Whether a job's launcher starts as many ranks as its nodes have GPUs; True where manifests do not tell."""
+    return ranks(job) in (None, spec["nodes"] * spec["gpusPerNode"])
 
 
 def _only_job(unit: Unit) -> Workload:

@@ -1,35 +1,27 @@
 """What a rehearsal sees of the training in it: ranks that joined, steps, losses, checkpoints that were read."""
 
 import json
+import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from trainyard.rehearse.beneath import folder, read
+from trainyard.rehearse.blame import Blame
+from trainyard.rehearse.steps import EPOCHS, object_in, step_in
+from trainyard.rehearse.worlds import Joined
+
 _RESUMED = re.compile(r"checkpoint: resumed from step (\d+)")
-_ERROR = re.compile(
-    r"(?:^|[\]\s|])(?:error|fatal|[A-Za-z_.]*(?:Error|Exception|Exit)|[a-z]+: .*(?:not found|No such file))\b.*"
-)
-_HINT = re.compile(r"not enough|cannot |could not|unable to|denied|refused|not found|No such")
-_CONSEQUENCE = ("ChildFailedError", "another rank is gone", "SignalException", "Connection closed by peer", "PeerLost")
 _DIGITS = re.compile(r"\d+")
-_MOST_ERRORS = 40
+_MOST_NOTES = 10_000
+_MOST_LINES = 50_000
+_MOST_STEPS = 200_000
 _REPEATS = 3
 """From which time on the same line, numbers apart, is no sign of life any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A rank that joined the process group of PyTorch."""
-
-    rank: int
-    world: int
-    seconds: float
-    """How long it waited for the others."""
 
 
 @dataclass(slots=True)
@@ -38,89 +30,109 @@ class Observed:
 
     folder: Path
     """Where ranks leave their notes."""
+    form: re.Pattern[str] | None = None
+    """How a line tells of a step, where the usual forms are not meant."""
     began: float = field(default_factory=time.time)
-    losses: dict[int, float] = field(default_factory=dict)
-    """Loss by step, as rank 0 prints it."""
+    steps: dict[int, float | None] = field(default_factory=dict)
+    """Loss by step, as the first pod that tells of it has it; None where it tells none."""
+    taken: list[tuple[float, int]] = field(default_factory=list)
+    """When a step was told, and which, in that order."""
+    by_pod: dict[str, int] = field(default_factory=dict)
+    """How many steps each pod has told of."""
+    sure: int = EPOCHS
+    """The surest form in which a step was told: others count no more."""
     resumed_from: list[int] = field(default_factory=list)
     result: Mapping[str, Any] = field(default_factory=dict)
     """The trainer's last line."""
     alive: float = field(default_factory=time.monotonic)
     """When the run last showed a sign of life."""
     seen: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How often each pod has printed a line, numbers apart."""
     notes: int = 0
-    errors: list[tuple[str, str]] = field(default_factory=list)
-    """Pod and text of the first lines that name an error."""
-    hints: list[tuple[str, str]] = field(default_factory=list)
-    """The same of lines that only sound like one."""
-    last: dict[str, str] = field(default_factory=dict)
-    """The last line of each pod."""
-    steps_at: dict[int, float] = field(default_factory=dict)
+    blame: Blame = field(default_factory=Blame)
 
     def line(self, pod: str, text: str) -> None:
         """One line of a pod's output."""
         key = pod, _DIGITS.sub("0", text)
-        self.seen[key] = self.seen.get(key, 0) + 1
-        if self.seen[key] <= _REPEATS:
+        times = self.seen.get(key, 0) + 1
+        if times > 1 or len(self.seen) < _MOST_LINES:
+            self.seen[key] = times
+        if times <= _REPEATS:
             self.alive = time.monotonic()
-        if len(self.errors) < _MOST_ERRORS and _ERROR.search(text) and not any(word in text for word in _CONSEQUENCE):
-            self.errors.append((pod, text.strip()))
-        elif len(self.hints) < _MOST_ERRORS and _HINT.search(text):
-            self.hints.append((pod, text.strip()))
-        if text.strip(" -="):
-            self.last[pod] = text.strip()
+        self.blame.line(pod, text)
         if (found := _RESUMED.search(text)) is not None:
             self.resumed_from.append(int(found[1]))
-        start = text.find("{")
-        if start < 0:
+        self._step(pod, text)
+        content = object_in(text)
+        if content is not None and "world_size" in content and "step" not in content:
+            self.result = content
+            if isinstance(resumed := content.get("resumed_from"), int):
+                self.resumed_from.append(resumed)
+
+    def _step(self, pod: str, text: str) -> None:
+        step = step_in(text, self.form)
+        if step is None or len(self.taken) >= _MOST_STEPS:
             return
-        with suppress(ValueError, TypeError, KeyError):
-            content = json.loads(text[start:])
-            if "step" in content and "loss" in content:
-                self.losses[int(content["step"])] = float(content["loss"])
-                self.steps_at[int(content["step"])] = time.monotonic()
-                self.alive = time.monotonic()
-            elif "world_size" in content:
-                self.result = content
-                if content.get("resumed_from") is not None:
-                    self.resumed_from.append(int(content["resumed_from"]))
+        self.alive = time.monotonic()
+        if step.number is None:
+            if self.last is not None:
+                self.steps[self.last] = step.loss
+            return
+        if step.sure < self.sure:
+            return
+        if step.sure > self.sure:
+            self.steps, self.taken, self.by_pod, self.sure = {}, [], {}, step.sure
+        if step.loss is not None or step.number not in self.steps:
+            self.steps[step.number] = step.loss
+        self.taken.append((time.monotonic(), step.number))
+        self.by_pod[pod] = self.by_pod.get(pod, 0) + 1
 
-    def blame(self, pods: Sequence[str]) -> tuple[str, str] | None:
-        """Of pods that failed the one that first named an error, and its words; None where none said anything."""
-        for told in (self.errors, self.hints):
-            for pod, text in told:
-                if pod in pods:
-                    return pod, text
-        return next(((pod, self.last[pod]) for pod in pods if pod in self.last), None)
+    @property
+    def last(self) -> int | None:
+        """The step that was told last; None where none was."""
+        return self.taken[-1][1] if self.taken else None
 
-    def ranks(self) -> tuple[Joined, ...]:
-        """Ranks that have joined, each once, by number."""
-        found: dict[int, Joined] = {}
-        for path in sorted(self.folder.glob("joined-*.json"), key=lambda path: path.stat().st_mtime):
-            with suppress(ValueError, KeyError, OSError):
-                note = json.loads(path.read_text())
-                found[note["rank"]] = Joined(note["rank"], note["world"], note["joined"] - note["began"])
-        return tuple(found[rank] for rank in sorted(found))
+    @property
+    def first(self) -> int | None:
+        """The step that was told first."""
+        return self.taken[0][1] if self.taken else None
 
-    def worlds(self) -> tuple[int, ...]:
-        """World sizes in the order in which ranks met, one after the other where it changed."""
-        met: list[tuple[float, int]] = []
-        for path in self.folder.glob("joined-*.json"):
-            with suppress(ValueError, KeyError, OSError):
-                note = json.loads(path.read_text())
-                met.append((note["joined"], note["world"]))
-        return tuple(world for world, _ in groupby(world for _, world in sorted(met)))
+    @property
+    def reached(self) -> int:
+        """The furthest step; 0 where none was told."""
+        return max(self.steps, default=0)
 
-    def joined_after(self) -> float | None:
-        """Seconds from the start until the last rank had joined; None where none has."""
-        first: dict[int, float] = {}
-        for path in self.folder.glob("joined-*.json"):
-            with suppress(ValueError, KeyError, OSError):
-                note = json.loads(path.read_text())
-                first[note["rank"]] = min(note["joined"], first.get(note["rank"], note["joined"]))
-        return max(first.values()) - self.began if first else None
+    @property
+    def losses(self) -> dict[int, float]:
+        """Losses by step, where they were told."""
+        return {step: loss for step, loss in self.steps.items() if loss is not None}
+
+    def since(self, moment: float) -> int:
+        """How many steps were told since a moment."""
+        return sum(at > moment for at, _ in self.taken)
+
+    def came_back_to(self, moment: float) -> int | None:
+        """The first step after a moment that had been taken before; None where there is none."""
+        furthest = 0
+        for at, step in self.taken:
+            if at > moment and step <= furthest:
+                return step
+            furthest = max(furthest, step)
+        return None
+
+    def joined(self) -> tuple[Joined, ...]:
+        """What ranks have left each time that they joined, in that order."""
+        found = []
+        with folder(self.folder) as notes:
+            for name in [name for name in os.listdir(notes) if name.startswith("joined-")][:_MOST_NOTES]:
+                with suppress(ValueError, KeyError, TypeError, RecursionError, OSError):
+                    note = json.loads(read(notes, name))
+                    rank, world, at = int(note["rank"]), int(note["world"]), float(note["joined"])
+                    found.append(Joined(str(note["pod"]), rank, world, str(note["group"]), at))
+        return tuple(sorted(found, key=lambda each: each.at))
 
     def listen(self) -> None:
         """Count the notes, which are signs of life."""
-        notes = sum(1 for path in self.folder.glob("jo*.json"))
+        notes = sum(name.startswith("jo") for name in os.listdir(self.folder))
         if notes != self.notes:
             self.notes, self.alive = notes, time.monotonic()

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +26,6 @@ GRACE_SECONDS = 30
 WORKING_FOLDER = "/opt/trainyard"
 """Of trainer/image/Dockerfile."""
 ROOT_HOME = "/root"
-TRAINERS = ("trainer", "trainer.ray", "trainer.tensorflow")
-"""Modules that train."""
 _RAY_AGENT_PORT = 52365
 IMAGE_VARIABLES = {"PYTHONPATH": WORKING_FOLDER, "PYTHONUNBUFFERED": "1"}
 
@@ -56,8 +55,6 @@ class ContainerPlan:
     sidecar: bool = False
     """An init container that goes on beside the others (restartPolicy: Always)."""
     probes: Mapping[Kind, Probe] = field(default_factory=dict)
-    trains: bool = False
-    """Whether it starts this repository's trainer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +193,6 @@ class _Kubelet:
             group=count(security.get("runAsGroup")) or 0,
             sidecar=init and data.get("restartPolicy") == "Always",
             probes=self._probes(source),
-            trains=any(word in TRAINERS for word in words),
         )
 
     def _probes(self, source: Container) -> dict[Kind, Probe]:
@@ -291,5 +287,5 @@ def _expanded(raw: str, variables: Mapping[str, str]) -> str:
 def _mounts(data: Mapping[Any, Any], variables: Mapping[str, str]) -> Iterator[Mount]:
     for _, each in entries(data.get("volumeMounts")):
         sub_path = text(each.get("subPath")) or _expanded(text(each.get("subPathExpr")), variables)
-        path = text(each.get("mountPath")).rstrip("/") or "/"
-        yield Mount(text(each.get("name")), path, each.get("readOnly") is True, sub_path)
+        path = posixpath.normpath(text(each.get("mountPath"))).lstrip("/")
+        yield Mount(text(each.get("name")), f"/{path}", each.get("readOnly") is True, sub_path)

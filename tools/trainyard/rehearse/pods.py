@@ -4,19 +4,21 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from trainyard.rehearse.bounds import Bounds
 from trainyard.rehearse.disk.slow import Held, SlowDisks
 from trainyard.rehearse.network import Network, PodSpot
+from trainyard.rehearse.orders import Programs, environment_of, orders
 from trainyard.rehearse.podplan import ContainerPlan, PodPlan
 from trainyard.rehearse.probes import Condemned, Probe, Watch
 from trainyard.rehearse.process import Process, start
-from trainyard.rehearse.sandbox import Programs, Sandbox
-from trainyard.rehearse.volumes import Volumes
+from trainyard.rehearse.sandbox import Sandbox
+from trainyard.rehearse.volumes import Volume, Volumes
 
 Phase = Literal["init", "running", "succeeded", "failed"]
 RESTART_DELAY = 0.5
@@ -34,6 +36,7 @@ class Place:
     sandbox: Sandbox
     volumes: Volumes
     programs: Programs
+    bounds: Bounds
     state: Path
     log: Callable[[str, str, str], None]
     """Told each line: pod, container, text."""
@@ -75,7 +78,7 @@ class RunningPod:
     spot: PodSpot
     place: Place
     attempt: int
-    folders: Mapping[str, Path] = field(default_factory=dict)
+    volumes: Mapping[str, Volume] = field(default_factory=dict)
     init: list[RunningContainer] = field(default_factory=list)
     main: list[RunningContainer] = field(default_factory=list)
     phase: Phase = "init"
@@ -96,7 +99,7 @@ class RunningPod:
     def start(cls, plan: PodPlan, spot: PodSpot, place: Place, attempt: int) -> "RunningPod":
         """Make a pod's volumes and let its containers come."""
         pod = cls(plan, spot, place, attempt)
-        pod.folders = place.volumes.of_pod(plan)
+        pod.volumes = place.volumes.of_pod(plan)
         pod.init = [RunningContainer(each) for each in plan.init]
         pod.main = [RunningContainer(each) for each in plan.containers]
         place.network.set_running(spot, True)
@@ -171,20 +174,22 @@ class RunningPod:
 
     def _launch(self, each: RunningContainer) -> None:
         reading, writing = os.pipe()
-        place = self.place
+        place, network = self.place, self.place.network
+        starts_sshd = any(word.rpartition("/")[2] == "sshd" for word in each.plan.command)
+        host_key = place.volumes.host_key() if starts_sshd else ""
+        given = orders(self.plan, each.plan, self.volumes, place.programs, users=network.users, host_key=host_key)
         inside = place.sandbox.command(
-            self.plan,
-            each.plan,
-            volumes=self.folders,
-            state=place.state,
-            programs=place.programs,
-            resolv_conf=place.network.resolv_conf(self.spot),
-            hosts=place.network.hosts(self.spot),
+            given,
+            notes=place.state / "notes",
+            resolv_conf=network.resolv_conf(self.spot),
+            hosts=network.hosts(self.spot),
             status=writing,
         )
         words, inherited = ([], None) if place.disks is None else place.disks.hand_over(self.plan.writes_of(each.plan))
-        command = [*place.network.argv(self.spot), *words, *inside]
-        each.process = start(command, (reading, writing), () if inherited is None else (inherited.fileno(),))
+        inherits = (given.descriptor,) if inherited is None else (given.descriptor, inherited.fileno())
+        words = [*place.bounds.words(), *words]
+        each.process = start([*words, *network.sandboxed(self.spot), *inside], (reading, writing), inherits)
+        os.close(given.descriptor)
         if inherited is not None:
             inherited.close()
         each.watch, each.kill_at = Watch(each.plan.probes), None
@@ -290,7 +295,7 @@ class RunningPod:
             if each.kill_at is not None:
                 if now >= each.kill_at:
                     process.kill()
-            elif process.pid is not None and (wrong := each.watch.advance(partial(self._ask, process.pid))):
+            elif process.pid is not None and (wrong := each.watch.advance(partial(self._ask, each, process.pid))):
                 self.place.log("", "", f"{self.name}: the {wrong.kind} probe of {each.plan.name} ends it")
                 each.condemned.append(wrong)
                 each.watch.close()
@@ -303,8 +308,18 @@ class RunningPod:
             self.place.network.set_ready(self.spot, ready)
         return changed
 
-    def _ask(self, pid: int, probe: Probe) -> "subprocess.Popen[bytes]":
-        network = self.place.network
-        words = probe.words(pid, network.address(self.spot), network.argv(self.spot))
-        silent = subprocess.DEVNULL
-        return subprocess.Popen(words, stdin=silent, stdout=silent, stderr=silent, start_new_session=True)
+    def _ask(self, each: RunningContainer, pid: int, probe: Probe) -> "subprocess.Popen[bytes]":
+        network, plan = self.place.network, each.plan
+        if not probe.command:
+            return _silently(probe.words(network.address(self.spot), network.argv(self.spot)))
+        own = [f"--setuid={plan.user}", f"--setgid={plan.group}"] if network.users else ["--preserve-credentials"]
+        inside = [f"--target={pid}", "--mount", "--uts", "--ipc", "--pid", "--user", *own, "--"]
+        nsenter, *outside = network.sandboxed(self.spot)
+        words = [nsenter, *outside, nsenter, *inside, *probe.command]
+        # It runs in the container, and must not find there what this machine has in its environment.
+        return _silently(words, environment_of(plan))
+
+
+def _silently(words: Sequence[str], environment: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
+    silent = subprocess.DEVNULL
+    return subprocess.Popen(words, stdin=silent, stdout=silent, stderr=silent, start_new_session=True, env=environment)

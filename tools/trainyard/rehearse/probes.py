@@ -52,10 +52,8 @@ class Probe:
             return " ".join(self.command)
         return f"GET :{self.port}{self.path}" if self.path else f"port {self.port}"
 
-    def words(self, pid: int, address: str, network: Sequence[str]) -> list[str]:
-        """The command that asks: it ends with 0 where all is well. `network` runs a command in the pod's network."""
-        if self.command:
-            return ["nsenter", f"--target={pid}", "--all", "--", *self.command]
+    def words(self, address: str, network: Sequence[str]) -> list[str]:
+        """The command that asks a port: it ends with 0 where all is well. `network` runs it in the pod's network."""
         if self.path:
             asked = [self.scheme, address, str(self.port), self.path, *self.headers]
             return [*network, sys.executable, "-I", "-S", "-c", _GET, *asked]

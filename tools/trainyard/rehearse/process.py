@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import IO
 
 _CHUNK = 1 << 16
+_MOST_CHUNKS = 16
 _LONGEST_LINE = 1 << 14
+_ENDS = re.compile(rb"(\r?\n|\r)")
 
 
 @dataclass(slots=True)
@@ -35,8 +38,11 @@ class Process:
         return self.output.fileno()
 
     def lines(self) -> Iterator[str]:
-        """Lines that it has printed since the last call."""
-        while True:
+        """Lines that it has printed since the last call; one that the next is to take the place of ends in \\r.
+
+        It prints faster than anybody reads, perhaps: what is more than a few chunks waits for the next call.
+        """
+        for _ in range(_MOST_CHUNKS):
             try:
                 chunk = os.read(self.output.fileno(), _CHUNK)
             except (BlockingIOError, ValueError):
@@ -46,11 +52,14 @@ class Process:
                     yield self.rest.decode(errors="replace")
                     self.rest = b""
                 return
-            *whole, self.rest = (self.rest + chunk).split(b"\n")
+            *whole, self.rest = _ENDS.split(self.rest + chunk)
             if len(self.rest) > _LONGEST_LINE:
-                whole, self.rest = [*whole, self.rest], b""
-            for line in whole:
-                yield line.decode(errors="replace").rstrip("\r")
+                whole, self.rest = [*whole, self.rest, b"\n"], b""
+            for text, end in zip(whole[::2], whole[1::2], strict=True):
+                if end != b"\r":
+                    yield text.decode(errors="replace")
+                elif text.strip():
+                    yield f"{text.decode(errors='replace')}\r"
 
     def poll(self) -> int | None:
         """The exit code, 128 and the signal's number for one; None while it runs."""
@@ -119,7 +128,9 @@ class Seen:
     pid: int
     parent: int
     seconds: float
-    """Processor time that it has used."""
+    """Processor time that it has used, or has waited for."""
+    memory: int
+    """Bytes that are its own alone."""
 
 
 def below(roots: Sequence[int]) -> dict[int, list[Seen]]:
@@ -140,14 +151,22 @@ def below(roots: Sequence[int]) -> dict[int, list[Seen]]:
 
 
 def _every() -> Iterator[Seen]:
-    ticks = os.sysconf("SC_CLK_TCK")
+    ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         with suppress(OSError, ValueError, IndexError):
             fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
             spent = sum(int(fields[index]) for index in (11, 12, 13, 14))
-            yield Seen(int(entry), int(fields[1]), spent / ticks)
+            _, resident, shared, *_ = map(int, Path(f"/proc/{entry}/statm").read_text().split())
+            yield Seen(int(entry), int(fields[1]), spent / ticks + _waited(entry), max(0, resident - shared) * page)
+
+
+def _waited(process: str) -> float:
+    """Seconds that a process has waited for a processor; 0 where the kernel does not count them."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+    return 0.0
 
 
 def catches(pid: int, number: int) -> bool:

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trainyard.errors import InputError, UsageError
+from trainyard.rehearse.orders import PATH
 from trainyard.rehearse.podplan import ContainerPlan, PodPlan
-from trainyard.rehearse.sandbox import PATH, TRAINER
+from trainyard.rehearse.sandbox import TRAINER, readable
 
 _SHELL_WORDS = frozenset(("exec", "cd", "export", "umask", ":", "set", "ulimit", "source", ".", "eval", "test", "["))
 _PYTHONS = ("python", "python3", "torchrun", "deepspeed", "accelerate")
@@ -23,7 +24,20 @@ def given_programs(texts: Sequence[str], cwd: Path) -> dict[str, Path]:
             raise UsageError(f"--program {text}: expected NAME=PATH")
         if not file.exists():
             raise UsageError(f"--program {text}: {path} is not there")
+        if os.geteuid() == 0 and not readable(file):
+            raise UsageError(f"--program {text}: {path} can be read by its owner alone, and pods are other users")
         found[name] = file.resolve()
+    return found
+
+
+def given_variables(texts: Sequence[str]) -> dict[str, str]:
+    """What --env says. UsageError where that is no variable."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--env {text}: expected NAME=VALUE")
+        found[name] = value
     return found
 
 
@@ -61,7 +75,7 @@ def _missing(container: ContainerPlan, given: Mapping[str, Path]) -> str | None:
 
 
 def _is_here(name: str, container: ContainerPlan, given: Mapping[str, Path]) -> bool:
-    if name in given or name in _SHELL_WORDS or "$" in name:
+    if name in given or name in _SHELL_WORDS or "$" in name or "\0" in name:
         return True
     path = os.path.normpath(os.path.join(container.folder, name)) if "/" in name or name.endswith(".py") else name
     if any(path.startswith(f"{mount.path}/") for mount in container.mounts) or path in given:

@@ -1,28 +1,30 @@
 """A rehearsal from its manifests to what it saw: the pods planned, run, and run again from a checkpoint."""
 
-import shutil
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from trainyard.errors import InputError, UsageError
+from trainyard.rehearse.bounds import bounds
 from trainyard.rehearse.chaos import DISK_BYTES, Chaos, Event
-from trainyard.rehearse.controllers import controller
-from trainyard.rehearse.disk.slow import Save, SlowDisks
-from trainyard.rehearse.engine import Engine, Outcome
-from trainyard.rehearse.hang import Stack, stacks
+from trainyard.rehearse.disk.slow import SlowDisks
 from trainyard.rehearse.load import Loaded
 from trainyard.rehearse.members import members
 from trainyard.rehearse.netplan import network_plan
-from trainyard.rehearse.network import Network, PodSpot, Waiting, open_network
-from trainyard.rehearse.observe import Observed
+from trainyard.rehearse.network import Network, PodSpot, open_network
+from trainyard.rehearse.orders import Programs
 from trainyard.rehearse.podplan import Known, MadeUp, PodPlan, pod_plan
 from trainyard.rehearse.pods import Place
-from trainyard.rehearse.sandbox import Programs, Sandbox
+from trainyard.rehearse.refused import refuse
+from trainyard.rehearse.runs import Log, Run, run
+from trainyard.rehearse.sandbox import Sandbox
+from trainyard.rehearse.saved import Written
 from trainyard.rehearse.storage import Checkpoints, checkpoints, put_dataset
 from trainyard.rehearse.substitutes import Substitutes
-from trainyard.rehearse.volumes import Volumes
+from trainyard.rehearse.volumes import Volume, Volumes
 from trainyard.workload.model import Workload
 
 MOST_PODS = 64
@@ -45,24 +47,8 @@ class Wishes:
     """Asked before any pod starts; it may refuse."""
     strict: bool | None = None
     """Whether the network must be made of namespaces; None takes what the machine allows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of the job."""
-
-    outcome: Outcome
-    observed: Observed
-    ranks: int
-    """Ranks that joined."""
-    joined_after: float | None
-    worlds: tuple[int, ...] = ()
-    """World sizes in their order."""
-    stacks: tuple[Stack, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
-    chaos: Chaos = field(default_factory=lambda: Chaos([]))
-    saves: tuple[Save, ...] = ()
-    """Saves onto slow disks."""
+    form: re.Pattern[str] | None = None
+    """How a line tells of a step, where it is none of the usual ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,82 +60,122 @@ class Seen:
     first: Run
     second: Run | None
     saved: tuple[int, ...]
-    """Steps that the first run left a checkpoint of."""
+    """Steps that the first run left a checkpoint of, where the program is the trainer."""
+    written: str
+    """What another program has written to the job's claims; empty where that is nothing."""
     goes_on_from: int | None
     """The step that the second run had to go on from."""
     substitutes: Substitutes
     made_up: tuple[MadeUp, ...]
     invented: tuple[str, ...]
     strict: bool
+    bounds: str
+    """What its pods could take of this machine at most."""
     unchecked: tuple[str, ...]
-    trains: bool
+    timeout: float
 
+    @property
+    def trains(self) -> bool:
+        """Whether the program is this repository's trainer."""
+        return self.substitutes.trains
 
-Log = Callable[[str, str, str], None]
+    @property
+    def must_save(self) -> bool:
+        """Whether the trainer is told where its checkpoints go."""
+        return self.trains and self.substitutes.saves
 
 
 def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sandbox, state: Path, log: Log) -> Seen:
     """Run a job's pods in the empty folder `state`, and once more where the first run left checkpoints."""
     workload = loaded.workload
+    refuse(workload, loaded.origin, loaded.name)
     substitutes.learn(workload)
     everyone = members(workload)
     if len(everyone.pods) > MOST_PODS:
         raise InputError(f"has {len(everyone.pods)} pods, and a rehearsal takes {MOST_PODS}", loaded.name)
     plan = replace(network_plan(workload, everyone), latency=wishes.latency)
-    spots = {each.name: each for each in plan.pods}
-    namespace = workload.object.namespace
-    made_up: list[MadeUp] = []
-    (state / "notes").mkdir(mode=0o777)
+    (state / "notes").mkdir()
     with ExitStack() as stack:
         network = stack.enter_context(open_network(plan, strict=wishes.strict))
         substitutes.loopback = not network.strict
+        made_up: list[MadeUp] = []
+        spots = {each.name: each for each in plan.pods}
         plans = [
             pod_plan(workload, each, _known(network, spots[each.name]), substitutes, made_up) for each in everyone.pods
         ]
         wishes.ready(plans)
-        volumes = Volumes(state, workload.objects, namespace, substitutes, may_mount=wishes.may_mount, made_up=made_up)
-        folders = {each.name: volumes.of_pod(each) for each in plans}
-        settings = _settings(workload)
-        kept = checkpoints(plans, folders, settings)
+        volumes = Volumes(
+            state,
+            workload.objects,
+            workload.object.namespace,
+            substitutes,
+            may_mount=wishes.may_mount,
+            made_up=made_up,
+        )
+        of_pods = {each.name: volumes.of_pod(each) for each in plans}
+        kept = checkpoints(plans, of_pods, _settings(workload)) if substitutes.trains else None
+        written = Written(volumes.claims) if kept is None and volumes.claims else None
         disk = _disk(wishes, kept, volumes)
         _check_cuts(wishes.chaos, [each.name for each in plans], network)
         events = tuple(_on_a_claim(each, plans, kept, volumes) for each in wishes.chaos)
         slow = [each.claim for each in events if each.kind == "slow-disk"]
         disks = stack.enter_context(closing(SlowDisks(slow))) if slow else None
-        place = Place(network, box, volumes, Programs(wishes.programs), state, log, disks)
-        if substitutes.dataset and not put_dataset(_kind(settings), substitutes.dataset, plans, folders):
-            substitutes.told["dataset"] = f"none: {substitutes.dataset} is in no volume of the pods"
-        elif substitutes.dataset:
-            substitutes.told["dataset"] = f"the trainer's made-up {_kind(settings)} at {substitutes.dataset}"
-        paired = [(each, spots[each.name]) for each in plans]
-        first = _run(
-            workload, paired, place, wishes, log, Chaos(list(events), kept, disk, disks, elastic=elastic(workload))
+        bounded = stack.enter_context(closing(bounds(state)))
+        place = Place(network, box, volumes, Programs(wishes.programs), bounded, state, log, disks)
+        if substitutes.dataset:
+            _put_dataset(substitutes, _settings(workload), plans, of_pods)
+        if written is not None:
+            written.begin()
+        once = partial(
+            run,
+            workload,
+            [(each, spots[each.name]) for each in plans],
+            place,
+            log,
+            patience=wishes.patience,
+            timeout=wishes.timeout,
+            form=wishes.form,
+            written=written,
         )
-        if first.outcome.ending == "succeeded" and first.chaos.events:
+        first = once(Chaos(list(events), kept, written, disk, disks, elastic=elastic(workload)))
+        if first.outcome.ending in ("succeeded", "timeout") and first.chaos.events:
             raise InputError(_did_not_happen(first), loaded.name)
         saved = tuple(kept.steps()) if kept is not None else ()
-        second, goes_on_from, untried = None, None, []
+        second, goes_on_from = None, None
         if first.outcome.ending == "succeeded" and wishes.again and kept is not None and not wishes.chaos:
             goes_on_from = kept.step_back()
-            if goes_on_from is None and saved:
-                untried.append(f"resuming: there is no checkpoint before that of step {saved[-1]} to go on from")
             if goes_on_from is not None:
                 log("", "", f"again, to go on from the checkpoint of step {goes_on_from}")
-                second = _run(workload, paired, place, wishes, log, Chaos([]))
+                second = once(Chaos([]))
         return Seen(
             loaded=loaded,
             plans=tuple(plans),
             first=first,
             second=second,
             saved=saved,
+            written=written.told if written is not None else "",
             goes_on_from=goes_on_from,
             substitutes=substitutes,
             made_up=tuple(dict.fromkeys(made_up)),
             invented=tuple(dict.fromkeys(volumes.invented)),
             strict=network.strict,
-            unchecked=(*network.unchecked, *untried),
-            trains=kept is not None and any(each.trains for plan in plans for each in plan.containers),
+            bounds=bounded.told,
+            unchecked=network.unchecked,
+            timeout=wishes.timeout,
         )
+
+
+def _put_dataset(
+    substitutes: Substitutes,
+    settings: Mapping[str, str],
+    plans: Sequence[PodPlan],
+    volumes: Mapping[str, Mapping[str, Volume]],
+) -> None:
+    kind = "images" if settings.get("TRAINER_MODEL", "").startswith("vit") else "text"
+    if put_dataset(kind, substitutes.dataset, plans, volumes):
+        substitutes.told["dataset"] = f"the trainer's made-up {kind} at {substitutes.dataset}"
+    else:
+        substitutes.told["dataset"] = f"none: {substitutes.dataset} is in no volume of the pods"
 
 
 def _check_cuts(events: Sequence[Event], pods: Sequence[str], network: Network) -> None:
@@ -165,10 +191,13 @@ def _check_cuts(events: Sequence[Event], pods: Sequence[str], network: Network) 
 def _did_not_happen(run: Run) -> str:
     """Why a run came to a good end without what was asked for."""
     told = ", ".join(each.text for each in run.chaos.events)
-    last = max(run.observed.losses, default=None)
-    if last is None:
-        return f"--chaos {told} did not happen: the job prints no steps of training"
-    return f"--chaos {told} did not happen: until the last step, {last}, there was no checkpoint to come back to"
+    last = run.observed.reached
+    if not run.observed.taken:
+        return f"--chaos {told} did not happen: no line of the job's output is known as a step; see --step-pattern"
+    if run.chaos.events[0].step > last:
+        return f"--chaos {told} did not happen: the last step was {last}"
+    what = "no checkpoint to come back to" if run.chaos.written is None else "no file on a claim to come back to"
+    return f"--chaos {told} did not happen: until the last step, {last}, there was {what}"
 
 
 def _disk(wishes: Wishes, kept: Checkpoints | None, volumes: Volumes) -> Path | None:
@@ -187,7 +216,7 @@ def _on_a_claim(event: Event, plans: Sequence[PodPlan], kept: Checkpoints | None
         return event
     sources = [plan.writes_of(each) for plan in plans for each in plan.containers]
     mounted = sorted({place.claim for source in sources for place in source.places if place.claim})
-    claim = event.claim or _claim_of(kept, volumes) or (mounted[0] if len(mounted) == 1 else "")
+    claim = event.claim or _claim_of(kept, volumes) or ""
     if claim not in mounted:
         asked = f"no pod mounts a claim {claim}" if claim else "the job's checkpoints go to no claim that can be told"
         raise UsageError(f"--chaos {event.text}: {asked}; claims: {', '.join(mounted) or 'none'}")
@@ -195,54 +224,10 @@ def _on_a_claim(event: Event, plans: Sequence[PodPlan], kept: Checkpoints | None
 
 
 def _claim_of(kept: Checkpoints | None, volumes: Volumes) -> str | None:
-    claims = volumes.folder / "claims"
-    return kept.folder.relative_to(claims).parts[0] if kept is not None and kept.folder.is_relative_to(claims) else None
-
-
-def _run(
-    workload: Workload, plans: list[tuple[PodPlan, PodSpot]], place: Place, wishes: Wishes, log: Log, chaos: Chaos
-) -> Run:
-    notes = place.state / "notes"
-    shutil.rmtree(notes)
-    notes.mkdir(mode=0o777)
-    observed = Observed(notes)
-
-    def seen(pod: str, container: str, line: str) -> None:
-        if pod:
-            observed.line(pod, line)
-        log(pod, container, line)
-
-    standing: list[Stack] = []
-    waiting: list[Waiting] = []
-
-    def ask(engine: Engine) -> None:
-        waiting[:] = place.network.waiting()
-        standing.extend(stacks(engine))
-
-    watched = replace(place, log=seen)
-    engine = Engine(
-        plans=plans,
-        place=watched,
-        controller=controller(workload),
-        observed=observed,
-        patience=max(wishes.patience, chaos.silence),
-        timeout=wishes.timeout,
-        before_tick=chaos,
-        on_hang=ask,
-        on_failure=lambda _: None if waiting else waiting.extend(place.network.waiting()),
-    )
-    outcome = engine.run()
-    return Run(
-        outcome,
-        observed,
-        len(observed.ranks()),
-        observed.joined_after(),
-        observed.worlds(),
-        tuple(standing),
-        tuple(waiting),
-        chaos,
-        chaos.disks.saves() if chaos.disks is not None else (),
-    )
+    """The claim that checkpoints go to: for another program than the trainer the only one that there is."""
+    if kept is not None:
+        return volumes.claim_of(kept.volume)
+    return next(iter(volumes.claims)) if len(volumes.claims) == 1 else None
 
 
 def _known(network: Network, spot: PodSpot) -> Known:
@@ -270,7 +255,3 @@ def elastic(workload: Workload) -> bool:
         if least.isdigit() and most.isdigit() and int(least) < int(most):
             return True
     return False
-
-
-def _kind(settings: Mapping[str, str]) -> str:
-    return "images" if settings.get("TRAINER_MODEL", "").startswith("vit") else "text"

@@ -95,9 +95,10 @@ MISSING = declare(
     "RHS005",
     "ranks-missing",
     Severity.ERROR,
-    """Fewer ranks train than the job has, though nothing fails.
+    """Fewer ranks train than the job has, or more, though nothing fails.
 
-    Each pod trains alone, or some GPUs have no rank: the job ends well, and was slower or wrong.
+    Each pod trains alone, some GPUs have no rank, or several ranks share one: the job ends well, and was slower or
+    wrong.
 
     Bad:
         # two GPUs in a pod, and mpirun starts one rank for each of two pods
@@ -224,5 +225,25 @@ PROBED = declare(
         containers: [{name: trainer, command: [torchrun, -m, trainer]}]
 
     Source: https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
+    """,
+)
+
+SEPARATE = declare(
+    "RHS012",
+    "separate-worlds",
+    Severity.ERROR,
+    """The pods of the rehearsed job met in several worlds, or in none, where the job has one.
+
+    A launcher that is told of no peers starts a world in each pod. All of them take the same samples, end well, and
+    write the same checkpoints over each other: the job costs what the one that was meant costs, and trains less.
+
+    Bad:
+        # in each of two pods: a world of the ranks of one pod
+        command: [deepspeed, --num_gpus=8, train.py]
+
+    Good:
+        command: [torchrun, --nnodes=2, --nproc-per-node=8, --rdzv-endpoint=trainer-0.trainer:29400, train.py]
+
+    Source: https://docs.pytorch.org/docs/stable/elastic/run.html
     """,
 )

@@ -1,6 +1,7 @@
 """A job with fewer nodes and ranks: the two numbers of its job.yaml changed, and rendered again."""
 
 import os
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import yaml
 
 from trainyard.errors import Fault, InputError
 from trainyard.objects import Object
+from trainyard.rehearse import beneath
 from trainyard.render import Rendering, render
 
 _DIGEST_LENGTH = 64
@@ -31,27 +33,35 @@ def rendered_smaller(
     `reads` is all that its rendering depends on; a copy of those files is made in `work`. InputError where kustomize
     refuses the copy, which it took at full size.
     """
-    for name in reads:
-        if len(reads[name]) == _DIGEST_LENGTH:
-            copy = work / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes((root / name).read_bytes())
-        elif reads[name].startswith("link:"):
-            copy = work / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.symlink_to(os.readlink(root / name))
-        elif reads[name] == "folder":
-            (work / name).mkdir(parents=True, exist_ok=True)
-    file = work / folder / "job.yaml"
-    document = yaml.safe_load(file.read_text())
+    file = f"{folder}/job.yaml"
+    document = yaml.safe_load((root / file).read_text())
     document["spec"] = smaller(_map(document.get("spec")), _map(training_job.data.get("spec")), scale)
-    file.write_text(yaml.safe_dump(document, sort_keys=False))
+    work.mkdir(exist_ok=True)
+    for name in reads:
+        if name == file:
+            _write(work, name, yaml.safe_dump(document, sort_keys=False).encode())
+        elif len(reads[name]) == _DIGEST_LENGTH:
+            _write(work, name, (root / name).read_bytes())
+        elif reads[name].startswith("link:"):
+            with beneath.folder(work, posixpath.dirname(name), make=True) as there:
+                os.symlink(os.readlink(root / name), posixpath.basename(name), dir_fd=there)
+        elif reads[name] == "folder":
+            with beneath.folder(work, name, make=True):
+                pass
     rendering = next(render(work, [folder], workers=1))
     if rendering.error.startswith("stopped the renderer"):
         raise Fault(f"{folder} {rendering.error}")
     if rendering.error:
         raise InputError(f"does not render with fewer nodes: {rendering.error}", f"{folder}/job.yaml")
     return rendering
+
+
+def _write(work: Path, name: str, content: bytes) -> None:
+    """A new file of the copy, through no link of it."""
+    with beneath.folder(work, posixpath.dirname(name), make=True) as there:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with open(os.open(posixpath.basename(name), flags, 0o644, dir_fd=there), "wb") as file:
+            file.write(content)
 
 
 def smaller_spec(training_job: Object, scale: Scale) -> dict[str, Any]:

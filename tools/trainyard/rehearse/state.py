@@ -28,7 +28,7 @@ def state_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        _unmount(folder)
+        unmount(folder)
         shutil.rmtree(folder, ignore_errors=True)
         os.close(held)
 
@@ -48,10 +48,10 @@ def own_mounts() -> bool:
     return bool(library.mount(b"none", b"/", None, _RECURSIVE | _PRIVATE, None) == 0)
 
 
-def _unmount(folder: Path) -> None:
+def unmount(folder: Path) -> None:
     """Let go of what is mounted below a folder."""
     with open("/proc/self/mounts") as table:
-        points = [line.split()[1] for line in table]
+        points = [line.split()[1].encode().decode("unicode_escape") for line in table]  # "\\040" is a space
     library = ctypes.CDLL(None)
     for point in reversed([point for point in points if point.startswith(f"{folder}/")]):
         library.umount2(point.encode(), 2)

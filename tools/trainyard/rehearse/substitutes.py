@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard.rehearse.arguments import appended, lowered, without_flags
+from trainyard.rules.programs import trainer_of
+from trainyard.trainer_catalogue import SCRIPT
 from trainyard.workload.model import Container, Workload
 
 PREFIX = "TRAINER_"
@@ -12,6 +15,10 @@ TINY = {"gpt": "gpt-tiny", "llama": "llama-tiny", "vit": "vit-tiny"}
 """The preset of each family that a processor trains in milliseconds a step."""
 LONGEST_SEQUENCE = 64
 LARGEST_MICRO_BATCH = 4
+TRAINERS = ("trainer", "trainer.ray", "trainer.tensorflow")
+"""Modules that train."""
+_SAVES_EVERY = ("save_steps", "checkpointing_steps", "save_interval")
+_TELLS_EVERY = ("logging_steps", "log_interval", "log_every")
 SHORT_BENCH = ("--max-bytes", "65536", "--repeat", "2")
 _COUNTED_BY_TORCHRUN = ("auto", "gpu")
 _PER_NODE = re.compile(r"--?nproc[-_]per[-_]node(?:=(?P<value>.*))?\Z")
@@ -35,12 +42,30 @@ class Substitutes:
     """Micro-batch and global batch where the micro-batch is too large."""
     dataset: str = ""
     """The dataset's path in the pods; empty where none is named."""
+    trains: bool = False
+    """Whether the job runs this repository's trainer."""
+    saves: bool = False
+    """Whether the trainer is told where its checkpoints go."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that are given for the rehearsal."""
+    arguments: Sequence[str] = ()
+    """Arguments of the training program that are given for the rehearsal."""
+    launched: bool = False
+    """Whether some container's training program is known."""
 
     def learn(self, workload: Workload) -> None:
-        """Read the batch and the dataset that the trainer is told, before any variable is replaced."""
-        for pod_set in workload.pod_sets:
+        """Read the program, and what the trainer is told of batch and dataset, before any variable is replaced."""
+        containers = [container for pod_set in workload.pod_sets for container in pod_set.containers]
+        self.trains = any(runs_trainer(container) for container in containers)
+        self.launched = any(container.launch is not None for container in containers)
+        if self.arguments:
+            self.told["arguments"] = f"{' '.join(self.arguments)} more"
+        if self.environment:
+            self.told["variables"] = ", ".join(f"{name}={value}" for name, value in self.environment.items())
+        for pod_set in workload.pod_sets if self.trains else ():
             for container in pod_set.containers:
                 known = {name: each.value for name, each in container.env.items() if each.value is not None}
+                self.saves = self.saves or (PREFIX + "CHECKPOINT_DIR" in known and PREFIX + "RUN" in known)
                 self.dataset = self.dataset or known.get("TRAINER_DATASET", "")
                 micro, whole = known.get("TRAINER_MICRO_BATCH", ""), known.get("TRAINER_GLOBAL_BATCH", "")
                 if micro.isdigit() and whole.isdigit() and int(micro) > LARGEST_MICRO_BATCH:
@@ -50,7 +75,7 @@ class Substitutes:
 
     def variable(self, name: str, value: str) -> str:
         """The value of a variable in the rehearsal."""
-        if name.startswith(PREFIX):
+        if name.startswith(PREFIX) and self.trains:
             return self._of_trainer(name, value)
         if name == "PET_NPROC_PER_NODE" and value in _COUNTED_BY_TORCHRUN:
             return self._say("GPUs", name, value, "a processor rank for each GPU")
@@ -64,11 +89,11 @@ class Substitutes:
         if any(limit.startswith("rdma/") or "/hca" in limit or "efa" in limit for limit in container.limits):
             self.told["RDMA"] = "TCP over the pods' network; NCCL_* and FI_* stay as they are and are not exercised"
         if container.gpus:
-            self.told["GPUs"] = "a rank on the processor for each, over gloo"
-        seen = {"TRAINER_METRICS_EVERY_STEPS": "1"} if of_trainer(container.env) else {}
+            self.told["GPUs"] = "a rank on the processor for each, over gloo" if self.trains else "none: processors"
+        seen = {"TRAINER_METRICS_EVERY_STEPS": "1"} if self.trains and of_trainer(container.env) else {}
         if seen and self.collective_seconds:
             seen["TRAINER_TIMEOUT_SECONDS"] = str(self.collective_seconds)
-        return {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"} | seen | replaced
+        return {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"} | seen | replaced | dict(self.environment)
 
     def words(self, words: Sequence[str], container: Container) -> tuple[str, ...]:
         """A command line in the rehearsal."""
@@ -85,9 +110,25 @@ class Substitutes:
                 changed[index + 2 - 1] = ",".join(dict.fromkeys([*kinds, "tcp", "self"]))
         if words[-2:] == ("-m", "trainer.bench") or list(words[-2:]) == ["-m", "trainer.bench"]:
             changed += SHORT_BENCH
+        if not self.trains:
+            changed = self._of_other(changed, container)
+        if self.arguments and (container.launch is not None or not self.launched):
+            changed = appended(changed, container, self.arguments)
         if changed != list(words):
             self.told["command line"] = " ".join(changed)
         return tuple(changed)
+
+    def _of_other(self, words: Sequence[str], container: Container) -> list[str]:
+        """The command line of another program: fewer steps where it says how many, and no format that needs a GPU."""
+        known = trainer_of(container.launch.program if container.launch is not None else container.words)
+        changed = lowered(words, known.roles.get("steps", ()), self.steps)
+        if changed != list(words):
+            self.told["steps"] = f"at most {self.steps}"
+            changed = lowered(lowered(changed, _SAVES_EVERY, self.save_every), _TELLS_EVERY, 1)
+        flags = [name for names in known.flags.values() for name in names] if known.name != SCRIPT else []
+        if container.gpus and flags and (bare := without_flags(changed, flags)) != changed:
+            self.told["precision"], changed = "fp32: there is no GPU", bare
+        return changed
 
     def file(self, name: str, content: str) -> str:
         """A file of a ConfigMap that holds a variable."""
@@ -123,6 +164,12 @@ class Substitutes:
         if before != after:
             self.told[what] = f"{after} for {before}" if name.startswith(PREFIX) else after
         return after
+
+
+def runs_trainer(container: Container) -> bool:
+    """Whether a container starts this repository's trainer."""
+    program = container.launch.program if container.launch is not None else ()
+    return any(word.text in TRAINERS for word in (*container.words, *program))
 
 
 def of_trainer(variables: Mapping[str, Any]) -> bool:

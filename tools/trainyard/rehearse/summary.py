@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from trainyard.rehearse.beyond import not_judged
 from trainyard.rehearse.disk.slow import size
-from trainyard.rehearse.rehearsal import Run, Seen
+from trainyard.rehearse.evidence import ending, evidence, not_seen, plural
+from trainyard.rehearse.rehearsal import Seen
+from trainyard.rehearse.runs import Run
 from trainyard.report.escape import inert, visible
 
 _USUAL_PODS = 2
@@ -11,6 +14,7 @@ _USUAL_PODS = 2
 
 def document(seen: Seen) -> dict[str, Any]:
     """The rehearsal as plain data."""
+    why, _ = not_judged(seen)
     return {
         "job": seen.loaded.name,
         "kind": seen.loaded.workload.object.kind,
@@ -19,10 +23,14 @@ def document(seen: Seen) -> dict[str, Any]:
         "full_pods": seen.loaded.full.pods,
         "size_as_written": seen.loaded.size or None,
         "network": "strict" if seen.strict else "loopback",
+        "bounds": seen.bounds,
         "substitutes": dict(seen.substitutes.told),
         "made_up": [f"{each.kind} {each.name}, key {each.key}" for each in seen.made_up],
         "empty_volumes": list(seen.invented),
         "not_checked": list(seen.unchecked),
+        "seen": {each.what: each.seen for each in evidence(seen) if each.seen},
+        "not_seen": {each.what: each.why for each in evidence(seen) if not each.seen},
+        "not_judged": why or None,
         "saved_steps": list(seen.saved),
         "goes_on_from": seen.goes_on_from,
         "runs": [_run(run) for run in (seen.first, seen.second) if run is not None],
@@ -31,51 +39,40 @@ def document(seen: Seen) -> dict[str, Any]:
 
 def text(seen: Seen) -> str:
     """The rehearsal in a few lines."""
-    first, second = seen.first, seen.second
     full = seen.loaded.full.pods
     smaller = f" of {full}" if full != len(seen.plans) else ""
     rows = [("pods", f"{len(seen.plans)}{smaller}, {seen.loaded.workload.object.kind}")]
     if seen.loaded.size and (full or 0) > _USUAL_PODS:
         rows.append(("size", f"as written: {seen.loaded.size}"))
-    for what, instead in seen.substitutes.told.items():
-        rows.append((what, instead))
-    for each in seen.made_up:
-        rows.append(("made up", f"{each.kind} {each.name}, key {each.key}"))
-    for volume in seen.invented:
-        rows.append(("empty", f"an empty folder stands in for {volume}"))
+    rows += seen.substitutes.told.items()
+    rows += [("made up", f"{each.kind} {each.name}, key {each.key}") for each in seen.made_up]
+    rows += [("empty", f"an empty folder stands in for {volume}") for volume in seen.invented]
     rows.append(("network", "namespaces, names and NetworkPolicies as in the cluster" if seen.strict else "loopback"))
+    rows.append(("bounds", seen.bounds))
     rows += [("not checked", each) for each in seen.unchecked]
-    rows += _told(seen, first)
-    if seen.saved:
-        rows.append(("saved", f"{_plural(len(seen.saved), 'checkpoint')}: {_steps(seen.saved)}"))
-    if second is not None:
-        same = set(second.observed.losses) & set(first.observed.losses)
-        again = ", ".join(f"{second.observed.losses[step]:.4f}" for step in sorted(same)[-1:])
-        rows.append(("started again", f"goes on from step {seen.goes_on_from}, loss {again}, {_ending(second)}"))
+    rows += _told(seen.first)
+    if seen.second is not None:
+        rows.append(("started again", ending(seen.second)))
+    rows += [("seen", f"{each.what}: {each.seen}") for each in evidence(seen) if each.seen]
+    rows += [("not seen", f"{each.what}: {each.why}") for each in evidence(seen) if not each.seen]
     wide = max(len(what) for what, _ in rows)
     lines = [f"{visible(what):>{wide}}  {visible(told)}" for what, told in rows]
     return inert("\n".join([f"rehearsed {visible(seen.loaded.name)}", *lines]))
 
 
-def _told(seen: Seen, run: Run) -> list[tuple[str, str]]:
-    rows = []
-    expected = seen.loaded.ranks
-    if run.ranks:
-        waited = "" if run.joined_after is None else f" after {run.joined_after:.1f} s"
-        rows.append(("rendezvous", f"{run.ranks}{f' of {expected}' if expected else ''} ranks{waited}"))
-    if len(run.worlds) > 1:
-        rows.append(("world sizes", ", then ".join(map(str, run.worlds))))
-    losses = run.observed.losses
-    if losses:
-        low, high = min(losses), max(losses)
-        rows.append(("trained", f"steps {low} to {high}, loss {losses[low]:.4f} to {losses[high]:.4f}"))
+def note(seen: Seen) -> str:
+    """What a rehearsal without a finding comes to: that the job passes, and what of it nobody has seen."""
+    missing = not_seen(seen)
+    return f"1 job passes{f'; not seen: {missing}' if missing else ''}"
+
+
+def _told(run: Run) -> list[tuple[str, str]]:
+    rows = [("world sizes", ", then ".join(map(str, run.sizes)))] if len(run.sizes) > 1 else []
     rows += [("chaos", each.text) for each in run.chaos.done]
     rows += [("slow disk", _saves(claim, run)) for claim in dict.fromkeys(each.claim for each in run.saves)]
     if run.outcome.replaced:
-        back = ", ".join(str(step) for step in dict.fromkeys(run.observed.resumed_from))
-        resumed = f", resumed from step {back}" if back else ""
-        rows.append(("replaced", f"{_plural(run.outcome.replaced, 'pod')}{resumed}"))
-    rows.append(("ended", f"{_ending(run)} after {run.outcome.seconds:.1f} s, {_codes(run)}"))
+        rows.append(("replaced", plural(run.outcome.replaced, "pod")))
+    rows.append(("ended", f"{ending(run)} after {run.outcome.seconds:.1f} s, {_codes(run)}"))
     return rows
 
 
@@ -86,10 +83,11 @@ def _run(run: Run) -> dict[str, Any]:
         "seconds": round(run.outcome.seconds, 2),
         "ranks_joined": run.ranks,
         "joined_after_seconds": None if run.joined_after is None else round(run.joined_after, 2),
+        "steps": sorted(run.observed.steps),
         "losses": {str(step): loss for step, loss in run.observed.losses.items()},
-        "resumed_from": run.observed.resumed_from,
+        "resumed_from": run.resumed_from,
         "world_size": run.observed.result.get("world_size"),
-        "world_sizes": list(run.worlds),
+        "world_sizes": list(run.sizes),
         "pods_replaced": run.outcome.replaced,
         "chaos": [each.text for each in run.chaos.done],
         "slow_saves": [
@@ -110,13 +108,7 @@ def _saves(claim: str, run: Run) -> str:
     mine = [each for each in run.saves if each.claim == claim]
     largest = max(mine, key=lambda each: each.size)
     took = f"{size(largest.size)} in {largest.seconds:.1f} s"
-    return f"{_plural(len(mine), 'save')} onto claim {claim}, the largest {took}"
-
-
-def _ending(run: Run) -> str:
-    return {"succeeded": "succeeded", "failed": "failed", "hangs": "hung", "timeout": "ran out of time"}[
-        run.outcome.ending
-    ]
+    return f"{plural(len(mine), 'save')} onto claim {claim}, the largest {took}"
 
 
 def _codes(run: Run) -> str:
@@ -125,12 +117,4 @@ def _codes(run: Run) -> str:
     if bad:
         return f"exit codes {', '.join(dict.fromkeys(bad))}"
     at_work = sum(not each.codes for each in counted)
-    return f"{_plural(at_work, 'pod')} still at work" if at_work else "all exit codes 0"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
-def _steps(steps: tuple[int, ...]) -> str:
-    return f"step{'s' * (len(steps) != 1)} {', '.join(map(str, steps))}"
+    return f"{plural(at_work, 'pod')} still at work" if at_work else "all exit codes 0"

@@ -6,12 +6,15 @@ from trainyard.finding import Finding, Severity
 from trainyard.objects import Spot
 from trainyard.pipeline import finding_of, found_by_rules
 from trainyard.rehearse import rules
+from trainyard.rehearse.beyond import not_judged
 from trainyard.rehearse.disk.slow import Held, size
 from trainyard.rehearse.miscounted import miscounted
 from trainyard.rehearse.network import Waiting
 from trainyard.rehearse.probes import FIELDS, Condemned
-from trainyard.rehearse.rehearsal import Run, Seen
+from trainyard.rehearse.rehearsal import Seen
+from trainyard.rehearse.runs import Run
 from trainyard.rehearse.volumes import SHARED_MEMORY
+from trainyard.rehearse.worlds import worlds
 from trainyard.rules import all_rules
 from trainyard.rules.registry import Problem, Rule
 from trainyard.workload.model import Container
@@ -30,14 +33,15 @@ _BUS_ERRORS = (128 + 7, 256 - 7)
 _NO_NAME = ("NXDOMAIN", "NODATA")
 _MOST_RANKS_TOLD = 8
 _LONGEST_QUOTE = 200
+_SEPARATE = "each of them trains the whole by itself, and all write the same checkpoints: give the launcher its peers"
 _OF_MEETING = ("RDV", "NET", "MPI")
 """Families of rules about how ranks meet, which is where most jobs end that do not start."""
 Told = tuple[Rule, Problem]
 
 
 def verdict(seen: Seen) -> tuple[Finding, ...]:
-    """The findings of a rehearsal; none where the job would train, save and resume."""
-    told = list(_of_run(seen, seen.first)) or list(_of_second(seen))
+    """The findings of a rehearsal; none where nothing is wrong with what was seen, or nothing can be said."""
+    told = [] if not_judged(seen)[0] else list(_of_run(seen, seen.first)) or list(_of_second(seen))
     lint = _linted(seen) if told else ""
     found = []
     for rule, problem in told:
@@ -63,7 +67,7 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
     ended = [(each.pod, *wrong) for each in outcome.pods for wrong in each.condemned]
     for pod, container, wrong in ended[:1]:
         yield rules.PROBED, _probed(seen, pod, container, wrong)
-    if outcome.ending == "succeeded":
+    if outcome.ending == "succeeded" or (outcome.ending == "timeout" and run.moves and not seen.trains):
         if not grace and not ended:
             yield from _of_success(seen, run)
         return
@@ -73,7 +77,7 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
         yield full
         return
     counted = None if run.chaos.done else miscounted(seen.loaded.workload)
-    if counted is None and (outcome.ending in ("hangs", "timeout") or not run.observed.errors or _blocked(run)):
+    if counted is None and (outcome.ending in ("hangs", "timeout") or not run.observed.blame.errors or _blocked(run)):
         connections = list(_of_waiting(seen, run))
         if connections:
             yield from connections
@@ -107,21 +111,44 @@ def _too_slow(held: Held) -> str:
 
 
 def _of_success(seen: Seen, run: Run) -> Iterator[Told]:
-    expected = seen.loaded.ranks
-    world = run.observed.result.get("world_size")
-    joined = max((each.world for each in run.observed.ranks()), default=0)
-    got = world if isinstance(world, int) else joined
-    if expected and got and got < expected and not run.chaos.done:
-        message = f"{got} {'rank' if got == 1 else 'ranks'} trained together, but the job has {expected}"
-        yield rules.MISSING, Problem(message, _count_spot(seen), help="each pod trains alone, or a GPU has no rank")
-    if run.chaos.saved and run.outcome.replaced and not run.observed.resumed_from:
+    if not run.chaos.done:
+        yield from _of_meeting(seen, run)
+    if run.chaos.saved and run.outcome.replaced and not run.resumed_from and (seen.trains or run.began_again):
         message = f"after {_events(run)} the run began again at its first step"
         yield rules.UNSAVED, Problem(message, _main_spot(seen))
 
 
+def _of_meeting(seen: Seen, run: Run) -> Iterator[Told]:
+    """Ranks that train in another world than the job has."""
+    expected, met = seen.loaded.ranks, worlds(run.joined)
+    told, trained = run.observed.result.get("world_size"), [pod for pod in run.observed.by_pod if pod in _pods(seen)]
+    roles = {_pods(seen).get(pod) for world in met for pod in world.pods}
+    if len(met) > 1 and len(roles) == 1:
+        sizes = ", ".join(str(each.size) for each in met)
+        job = f", and the job has {expected} in one" if expected else ""
+        message = f"its pods met in {len(met)} separate worlds, of {sizes} ranks{job}"
+        yield rules.SEPARATE, Problem(message, _main_spot(seen), help=_SEPARATE)
+        return
+    if not met and not told and not seen.trains and len(trained) > 1 and (expected or 0) > 1:
+        message = f"{len(trained)} pods took steps, and no rank of them joined another: the job has {expected} ranks"
+        yield rules.SEPARATE, Problem(message, _main_spot(seen), help=_SEPARATE)
+        return
+    got = told if isinstance(told, int) else max((each.size for each in met), default=0)
+    if expected and got and got != expected:
+        message = f"{got} {'rank' if got == 1 else 'ranks'} trained together, but the job has {expected}"
+        helped = "each pod trains alone, or a GPU has no rank" if got < expected else "several ranks share a GPU"
+        yield rules.MISSING, Problem(message, _count_spot(seen), help=helped)
+
+
+def _pods(seen: Seen) -> dict[str, str]:
+    """Roles of the job's pods by the names and host names that they go by."""
+    found = {plan.name: plan.member.pod_set.role for plan in seen.plans}
+    return found | {plan.member.hostname[:63]: plan.member.pod_set.role for plan in seen.plans}
+
+
 def _of_second(seen: Seen) -> Iterator[Told]:
     first, second = seen.first, seen.second
-    if first.outcome.ending == "succeeded" and seen.trains and not seen.saved:
+    if first.outcome.ending == "succeeded" and seen.must_save and not seen.saved:
         yield rules.UNSAVED, Problem("the run left no checkpoint in a volume", _main_spot(seen))
     if second is None:
         return
@@ -146,7 +173,7 @@ def _blocked(run: Run) -> bool:
     """Whether what failed, failed for want of a connection."""
     words = ["timed out", "timeout", "TimeoutError", "Name or service", "name resolution", "unreachable", "refused"]
     words += ["DistNetworkError", "DistStoreError", "could not be established", "Could not resolve", "Connection"]
-    return any(word in text for _, text in run.observed.errors for word in words)
+    return any(word in text for _, text in run.observed.blame.errors for word in words)
 
 
 def _of_waiting(seen: Seen, run: Run) -> Iterator[Told]:
@@ -165,7 +192,7 @@ def _of_waiting(seen: Seen, run: Run) -> Iterator[Told]:
 
 def _shared_memory(seen: Seen, run: Run) -> Told | None:
     codes = [(each.pod, name) for each in run.outcome.pods for name, code in each.codes.items() if code in _BUS_ERRORS]
-    said = [(pod, "") for pod, text in run.observed.errors if any(word in text for word in _FULL)]
+    said = [(pod, "") for pod, text in run.observed.blame.errors if any(word in text for word in _FULL)]
     said += [(pod, "") for pod, text in run.observed.seen if any(word in text for word in _FULL)]
     for pod, _ in [*codes, *said]:
         size, spot = _shared_memory_of(seen, pod)
@@ -187,8 +214,7 @@ def _shared_memory_of(seen: Seen, pod: str) -> tuple[str, Spot]:
 
 def _failure(seen: Seen, run: Run) -> Problem:
     """The first pod that named an error, else the first that ended with one."""
-    bad = [each for each in run.outcome.pods if any(each.codes.values()) and not each.wound_down]
-    said = run.observed.blame([each.pod for each in bad])
+    bad, said = run.failed, run.said
     ended = next((each for each in bad if said is not None and each.pod == said[0]), bad[0] if bad else None)
     if ended is None:
         return Problem(run.outcome.reason, seen.loaded.workload.object.at())
@@ -202,21 +228,22 @@ def _failure(seen: Seen, run: Run) -> Problem:
 def _hang(seen: Seen, run: Run) -> tuple[str, Spot]:
     expected = seen.loaded.ranks
     joined = f"{run.ranks} of {expected} ranks joined" if expected else f"{run.ranks} ranks joined"
-    last = max(run.observed.losses, default=None)
-    where = f"after step {last}" if last is not None else "before the first step"
-    message = f"the job stands still {where}, {joined}: {run.outcome.reason}"
+    where = f"after step {run.observed.reached}" if run.observed.taken else "before the first step"
+    stands = "stands still" if run.outcome.ending == "hangs" else "was not over in time,"
+    message = f"the job {stands} {where}, {joined}: {run.outcome.reason}"
     if (counted := miscounted(seen.loaded.workload)) is not None:
         return f"{message}; {counted[0]}", counted[1]
     return message, _main_spot(seen)
 
 
 def _broken(run: Run) -> str:
-    return f"after {_events(run)} the job {run.outcome.ending}: {run.outcome.reason}"
+    ended = {"failed": "failed", "hangs": "hung", "timeout": "was not over in time"}[run.outcome.ending]
+    return f"after {_events(run)} the job {ended}: {run.outcome.reason}"
 
 
 def _said(run: Run) -> str:
     """Where ranks stand, and the first error of any pod."""
-    said = run.observed.errors[0] if run.observed.errors else None
+    said = run.observed.blame.errors[0] if run.observed.blame.errors else None
     words = f"{said[0]} said: {said[1][:_LONGEST_QUOTE]}" if said is not None else ""
     return "; ".join(filter(None, [words, _standing(run)]))
 

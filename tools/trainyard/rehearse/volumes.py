@@ -1,6 +1,5 @@
 """The volumes of pods as folders of this machine."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -12,18 +11,25 @@ from trainyard.errors import Fault
 from trainyard.objects import Object
 from trainyard.quantity import quantity
 from trainyard.rehearse.podplan import MadeUp, PodPlan, object_of, resource, secret_value, values_of
+from trainyard.rehearse.state import unmount
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.workload.plain import count, entries, mapping, text
 
 DEFAULT_SHARED_MEMORY = 64 << 20
 """Bytes of /dev/shm that a container runtime gives a pod which mounts nothing there."""
 SHARED_MEMORY = "/dev/shm"
-_NOBODY = 65534
+_OF_OBJECTS = ("configMap", "secret", "downwardAPI", "projected")
+
+
+File = tuple[str, int]
+"""A file's content and mode."""
+Volume = Path | Mapping[str, File]
+"""A folder of this machine, or the files of a volume that is made of objects, by their paths in it."""
 
 
 @dataclass(slots=True)
 class Volumes:
-    """All volumes of a rehearsal, below one folder."""
+    """All volumes of a rehearsal. Folders are called by numbers: no name of a manifest becomes part of a path here."""
 
     folder: Path
     objects: Sequence[Object]
@@ -35,55 +41,72 @@ class Volumes:
     invented: list[str] = field(default_factory=list)
     """Volumes that an empty folder stands in for."""
     keys: dict[str, tuple[str, str]] = field(default_factory=dict)
+    claims: dict[str, Path] = field(default_factory=dict)
+    pods: dict[str, Path] = field(default_factory=dict)
+    """The folder of each pod's own volumes."""
+    made: int = 0
+    """Folders so far."""
 
-    def of_pod(self, plan: PodPlan) -> dict[str, Path]:
-        """Make the pod's volumes anew, and give their folders by name. Claims keep what they hold."""
-        found = {}
-        for name, volume in plan.volumes.items():
-            found[name] = self._make(plan, name, volume)
+    def of_pod(self, plan: PodPlan) -> dict[str, Volume]:
+        """Make the pod's volumes anew, and give them by name. Claims keep what they hold."""
+        if plan.name in self.pods:
+            _remove(self.pods[plan.name])
+        own = self.pods[plan.name] = self._new()
+        found = {
+            name: self._make(plan, volume, own / str(index), name)
+            for index, (name, volume) in enumerate(plan.volumes.items())
+        }
         if not any(mount.path == SHARED_MEMORY for each in plan.containers for mount in each.mounts):
-            shared = self.folder / "pods" / plan.name / ".shared-memory"
-            self._clear(shared)
-            found[""] = self._memory(shared, DEFAULT_SHARED_MEMORY)
+            found[""] = self._memory(own / "shared-memory", DEFAULT_SHARED_MEMORY)
         return found
 
     def claim(self, name: str) -> Path:
         """The folder of a claim, shared by all pods."""
-        path = self.folder / "claims" / name
-        path.mkdir(parents=True, exist_ok=True)
-        return path
+        if name not in self.claims:
+            self.claims[name] = self._new()
+            self.claims[name].chmod(0o777)
+        return self.claims[name]
+
+    def claim_of(self, folder: Path) -> str | None:
+        """The claim that a folder here is; None for a volume of another kind."""
+        return next((name for name, path in self.claims.items() if path == folder), None)
+
+    def host_key(self) -> str:
+        """What sshd shows where the job brings no key of its own for that."""
+        return self._ssh("")[0]
 
     def limit_claim(self, name: str, size: int) -> Path:
         """Give a claim a disk of `size` bytes of its own. Call it before any pod starts."""
         return self._memory(self.claim(name), size)
 
-    def _make(self, plan: PodPlan, name: str, volume: Mapping[str, Any]) -> Path:
-        own = self.folder / "pods" / plan.name / name
-        own.mkdir(parents=True, exist_ok=True)
+    def _new(self) -> Path:
+        self.made += 1
+        made = self.folder / "volumes" / str(self.made)
+        made.mkdir(parents=True)
+        return made
+
+    def _make(self, plan: PodPlan, volume: Mapping[str, Any], own: Path, name: str) -> Volume:
         if isinstance(claim := volume.get("persistentVolumeClaim"), dict):
             return self.claim(text(claim.get("claimName")))
-        if isinstance(empty := volume.get("emptyDir"), dict):
-            self._clear(own)
-            size = quantity(empty.get("sizeLimit"))
-            if empty.get("medium") == "Memory":
-                return self._memory(own, None if size is None else int(size))
-            return own
-        for key, value in self._files(plan, volume).items():
-            file = own / key
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.unlink(missing_ok=True)
-            file.write_text(value[0])
-            self._hand_over(plan, file, value[1])
-        if not any(kind in volume for kind in _WITH_FILES):
+        if any(kind in volume for kind in _OF_OBJECTS):
+            return self._files(plan, volume)
+        empty = mapping(volume.get("emptyDir"))
+        if "emptyDir" not in volume:
             kind = next((kind for kind in volume if kind != "name"), "")
             self.invented.append(f"{kind} {name}")
+        if empty.get("medium") == "Memory":
+            size = quantity(empty.get("sizeLimit"))
+            return self._memory(own, None if size is None else int(size))
+        own.mkdir()
+        own.chmod(0o777)
         return own
 
     def _memory(self, path: Path, size: int | None) -> Path:
-        path.mkdir(parents=True, exist_ok=True)
-        if not self.may_mount or os.path.ismount(path):
+        path.mkdir(exist_ok=True)
+        path.chmod(0o777)
+        if not self.may_mount:
             return path
-        options = "mode=1777" + ("" if size is None else f",size={size}")
+        options = "mode=0777" + ("" if size is None else f",size={size}")
         done = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], capture_output=True, text=True, check=False
         )
@@ -91,39 +114,17 @@ class Volumes:
             raise Fault(f"{path} cannot be mounted: {done.stderr.strip()}")
         return path
 
-    def _hand_over(self, plan: PodPlan, file: Path, mode: int) -> None:
-        """Give a file the owner that the kubelet gives it: root, and the group that fsGroup names.
-
-        A container of another user sees a stranger's file, which it may read as its group may.
-        """
-        stranger = any(each.user for each in plan.containers)
-        if stranger and os.geteuid() == 0:
-            os.chown(file, _NOBODY, _NOBODY)
-            grouped = mapping(plan.member.pod_set.spec.get("securityContext")).get("fsGroup") is not None
-            mode |= 0o444 if grouped else 0
-        elif stranger:
-            mode &= 0o700  # the file is the container's own here, and ssh wants such a key to itself
-        file.chmod(mode)
-
-    def _clear(self, path: Path) -> None:
-        """Take away what an earlier pod left."""
-        if os.path.ismount(path):
-            subprocess.run(["umount", "--lazy", path], check=False)
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
-        path.chmod(0o1777)
-
-    def _files(self, plan: PodPlan, volume: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
+    def _files(self, plan: PodPlan, volume: Mapping[str, Any]) -> dict[str, File]:
         """Files of a volume that is made of objects, by path: content and mode."""
         projected = volume.get("projected")
         if isinstance(projected, dict):
-            files: dict[str, tuple[str, int]] = {}
+            files: dict[str, File] = {}
             for _, source in entries(projected.get("sources")):
                 files |= self._of_source(plan, source, count(projected.get("defaultMode")))
             return files
         return self._of_source(plan, volume, None)
 
-    def _of_source(self, plan: PodPlan, source: Mapping[str, Any], mode: int | None) -> dict[str, tuple[str, int]]:
+    def _of_source(self, plan: PodPlan, source: Mapping[str, Any], mode: int | None) -> dict[str, File]:
         for field_name, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
             named = source.get(field_name)
             if isinstance(named, dict):
@@ -170,8 +171,8 @@ class Volumes:
     def _ssh(self, name: str) -> tuple[str, str]:
         """The private and public key that the controller of an MPI job would make."""
         if name not in self.keys:
-            file = self.folder / f"key-of-{name}"
-            command = ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-C", name, "-f", str(file)]
+            file = self.folder / f"key-{len(self.keys)}"
+            command = ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-C", "", "-f", str(file)]
             try:
                 subprocess.run(command, check=True, capture_output=True)
             except (OSError, subprocess.CalledProcessError) as error:
@@ -192,4 +193,7 @@ class Volumes:
         return {"metadata.name": plan.name, "metadata.namespace": plan.namespace}.get(path, "")
 
 
-_WITH_FILES = ("configMap", "secret", "downwardAPI", "projected", "emptyDir", "persistentVolumeClaim")
+def _remove(folder: Path) -> None:
+    """Take away the volumes of a pod that is gone."""
+    unmount(folder)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -85,7 +85,7 @@ def programs(workload: Workload) -> tuple[Program, ...]:
         main = pod_set.main()
         if main is not None:
             words = tuple(main.launch.program if main.launch is not None else main.words)
-            found.append(Program(_trainer(words), pod_set, main, words, _environment(workload, main)))
+            found.append(Program(trainer_of(words), pod_set, main, words, _environment(workload, main)))
     return tuple(found)
 
 
@@ -113,7 +113,8 @@ def as_number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _trainer(words: tuple[Word, ...]) -> Trainer:
+def trainer_of(words: tuple[Word, ...]) -> Trainer:
+    """The entry of the table for a program and its arguments; that of scripts where nothing else knows it."""
     table, first = trainers(), range(len(words))[:_NAME_AMONG]
     for trainer in table.values():
         if any(_names(words, index, program) for program in trainer.programs for index in first):

@@ -97,6 +97,8 @@ class _Waiting:
 
 def size(count: float) -> str:
     """A number of bytes for people."""
+    if count >= 2**30:
+        return f"{count / 2**30:.1f} GiB"
     return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"
 
 

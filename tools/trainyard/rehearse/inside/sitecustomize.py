@@ -21,7 +21,7 @@ JOINED = "torch.distributed.distributed_c10d"
 
 def note(name: str, content: dict[str, Any]) -> None:
     """Leave a file for the rehearsal, whole from the moment it has its name."""
-    path = os.path.join(FOLDER, f"{name}-{os.uname().nodename}-{os.getpid()}")
+    path = os.path.join(FOLDER, f"{name}-{os.uname().nodename}-{os.getpid()}-{time.time_ns()}")
     with contextlib.suppress(OSError):
         with open(f"{path}.part", "w") as file:
             json.dump(content, file)
@@ -58,10 +58,22 @@ def watch(module: Any) -> None:
         note("joining", {"began": began})
         made = join(*given, **named)
         rank, world = module.get_rank(), module.get_world_size()
-        note("joined", {"rank": rank, "world": world, "began": began, "joined": time.time()})
+        content = {"rank": rank, "world": world, "group": group_of(module, world), "pod": os.uname().nodename}
+        note("joined", {**content, "process": os.getpid(), "began": began, "joined": time.time()})
         return made
 
     module.init_process_group = joining
+
+
+def group_of(module: Any, world: int) -> str:
+    """A word that all ranks of the group agree on through its store, and no other group has; empty without one."""
+    own = f"{os.uname().nodename}-{os.getpid()}-{time.time_ns()}"
+    if world == 1:
+        return own
+    with contextlib.suppress(Exception):  # a store or a version of PyTorch that cannot
+        agreed = module._get_default_store().compare_set("trainyard-rehearsal", "", own)
+        return str(agreed.decode(errors="replace"))
+    return ""
 
 
 def on_demand() -> None:

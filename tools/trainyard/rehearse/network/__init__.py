@@ -1,8 +1,10 @@
 """The network of a rehearsal, as strict as the cluster's where this machine allows it."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 from trainyard.errors import Fault
 from trainyard.rehearse.network import leftovers
@@ -34,21 +36,32 @@ def open_network(plan: NetworkPlan, *, strict: bool | None = None) -> Iterator[N
 def _open(plan: NetworkPlan, strict: bool | None) -> Network:
     leftovers.sweep()
     if strict is False:
-        return LoopbackNetwork(plan, leftovers.new_folder(), "the rehearsal was asked for it")
+        return _loopback(plan, "the rehearsal was asked for it")
     missing = {
         program: package for program, package in _PROGRAMS.items() if shutil.which(program, path=program_path()) is None
     }
     if missing:
         packages = " ".join(dict.fromkeys(missing.values()))
         raise Fault(f"{', '.join(missing)} not on PATH: apt-get install {packages}, or rehearse on loopback")
-    folder = leftovers.new_folder()
     try:
-        return StrictNetwork(plan, folder)
+        return _in_new_folder(partial(StrictNetwork, plan))
     except NoRight as reason:
         if strict:
-            raise Fault(f"no network namespace can be made here: {reason}") from None
-        shutil.rmtree(folder, ignore_errors=True)
-        return LoopbackNetwork(plan, leftovers.new_folder(), f"no network namespace can be made here: {reason}")
+            raise Fault(f"no router can be made here: {reason}") from None
+        return _loopback(plan, f"no router can be made here: {reason}")
+
+
+def _loopback(plan: NetworkPlan, reason: str) -> Network:
+    try:
+        return _in_new_folder(lambda folder: LoopbackNetwork(plan, folder, reason))
+    except NoRight as refused:
+        raise Fault(f"no network namespace can be made here: {refused}") from None
+
+
+def _in_new_folder(made: Callable[[Path], Network]) -> Network:
+    folder = leftovers.new_folder()
+    try:
+        return made(folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

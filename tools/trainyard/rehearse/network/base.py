@@ -1,11 +1,14 @@
 """What every network of a rehearsal can do, whether it is strict or not."""
 
+import shutil
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 
 from trainyard.rehearse.network.addresses import Addresses
 from trainyard.rehearse.network.endpoints import services_of
+from trainyard.rehearse.network.held import Held
 from trainyard.rehearse.network.names import hosts_file, link_variables, resolver_settings
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, Waiting
 
@@ -18,7 +21,9 @@ class Network(ABC):
     unchecked: tuple[str, ...]
     """What the cluster's network would do and this one does not, a sentence each."""
 
-    def __init__(self, plan: NetworkPlan, addresses: Addresses, folder: Path) -> None:
+    def __init__(self, plan: NetworkPlan, addresses: Addresses, folder: Path, numbers: Mapping[Key, int]) -> None:
+        """`numbers` has the namespace of each pod, from 0. NoRight where the kernel makes none."""
+        self._numbers = numbers
         self._plan = plan
         self._addresses = addresses
         self._services = services_of(plan)
@@ -31,10 +36,20 @@ class Network(ABC):
             self._file(pod, "").mkdir()
             self.resolv_conf(pod).write_text(resolver_settings(pod, addresses))
             self.hosts(pod).write_text(hosts_file(pod, addresses))
+        self._held = Held(folder, 1 + max(numbers.values(), default=0))
 
-    @abstractmethod
     def argv(self, pod: PodSpot) -> list[str]:
         """What to put before a command so that it runs in the pod's network. It replaces itself by the command."""
+        return self._held.prefix(self._numbers[pod.key])
+
+    def sandboxed(self, pod: PodSpot) -> list[str]:
+        """What to put before a sandbox's command, which is root in a namespace of users of the rehearsal's own."""
+        return self._held.prefix(self._numbers[pod.key], with_users=True)
+
+    @property
+    def users(self) -> int:
+        """How many users a container may have; 0 where all run as the user of this process."""
+        return self._held.users
 
     def resolv_conf(self, pod: PodSpot) -> Path:
         """The file to mount over the pod's /etc/resolv.conf."""
@@ -87,9 +102,10 @@ class Network(ABC):
     def waiting(self) -> tuple[Waiting, ...]:
         """Connections that hang, ports that refuse and names that do not resolve, now or in the last two minutes."""
 
-    @abstractmethod
     def close(self) -> None:
         """End it: processes, namespaces, files."""
+        self._held.close()
+        shutil.rmtree(self._folder, ignore_errors=True)  # still there where the holder was killed
 
     @abstractmethod
     def _follow(self) -> None:

@@ -7,7 +7,7 @@ from trainyard.rehearse.network.endpoints import Service
 from trainyard.rehearse.network.names import DOMAIN
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot
 
-_OUTSIDE = "no name of this cluster; names outside of it do not resolve in a rehearsal"
+OUTSIDE = "no name of this cluster; names outside of it do not resolve in a rehearsal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class Names:
         if len(labels) == 2 and (full or (labels[1] in known and self._find((home, labels[1])) is None)):
             return self._no_service((labels[1], labels[0]), "")
         if len(labels) == 2:
-            return self._no_pod((home, labels[1]), labels[0]) if self._near(home, labels) else _OUTSIDE
+            return self._no_pod((home, labels[1]), labels[0]) if self._near(home, labels) else OUTSIDE
         if len(labels) == 3 and (full or labels[2] in known or self._near(home, labels)):
             return self._no_pod((labels[2], labels[1]), labels[0])
-        return _OUTSIDE
+        return OUTSIDE
 
     def _find(self, key: Key) -> Service | None:
         return next((service for service in self.services if service.key == key), None)

@@ -1,7 +1,8 @@
-"""Network namespaces without names, held by a process of their own, and programs run in them."""
+"""Namespaces without names, held by a process of their own, and programs run in them."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -27,13 +28,17 @@ class NoRight(Exception):
 
 
 class Held:
-    """Namespaces by number from 0, for as long as this lives.
+    """Network namespaces by number from 0, and one of users, for as long as this lives.
 
     Raises NoRight where the kernel allows none. `folder` is removed when it ends, even by SIGKILL of this process.
     """
 
     def __init__(self, folder: Path, count: int) -> None:
         self._one_at_a_time = threading.Lock()
+        found = shutil.which("nsenter", path=program_path())
+        if found is None:
+            raise Fault("nsenter is not on PATH; install it (Debian and Ubuntu: apt-get install util-linux)")
+        self._nsenter = found
         self._right = "root" if os.geteuid() == 0 else "user"
         self._process = subprocess.Popen(
             [sys.executable, "-m", _HOLDER, str(folder), str(count), self._right],
@@ -48,11 +53,18 @@ class Held:
             self._process.wait()
             raise NoRight(told["error"])
         self._files: list[int] = told["namespaces"]
+        self._users_file: int = told["users"][0]
+        self.users: int = told["users"][1]
+        """How many users the namespace of users has beside its root."""
 
-    def prefix(self, number: int) -> list[str]:
-        """What to put before a command so that it runs in a namespace."""
-        user = [] if self._right == "root" else [f"--user=/proc/{self._process.pid}/ns/user", "--preserve-credentials"]
-        return ["nsenter", *user, f"--net={self.path(number)}", "--"]
+    def prefix(self, number: int, *, with_users: bool = False) -> list[str]:
+        """What to put before a command so that it runs in a namespace, and as root of that of users if it is to."""
+        users = f"--user=/proc/{self._process.pid}/fd/{self._users_file}"
+        if self._right == "user":
+            words = [users, "--preserve-credentials"]
+        else:
+            words = [users, "--setuid=0", "--setgid=0"] if with_users else []
+        return [self._nsenter, *words, f"--net={self.path(number)}", "--"]
 
     def path(self, number: int) -> str:
         """The file that stands for a namespace."""

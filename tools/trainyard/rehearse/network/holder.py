@@ -1,27 +1,31 @@
-"""The process that holds a rehearsal's network namespaces and answers its DNS, so that all ends when it does.
+"""The process that holds a rehearsal's namespaces and answers its DNS, so that all ends when it does.
 
-The namespaces have no names anywhere: they are open files of this process. It ends when its standard input does, that
-is when the rehearsal ends, however that happens, and then kills what still runs in them and removes the folder that
-the pods' files are in. It speaks JSON, a line each way. Started as a program: FOLDER, COUNT and `user` or `root`.
+The namespaces, of networks and of users, have no names anywhere: they are open files of this process. It ends when its
+standard input does, that is when the rehearsal ends, however that happens, and then kills what still runs in them and
+removes the folder that the pods' files are in. It speaks JSON, a line each way. Started as a program: FOLDER, COUNT and
+`user` or `root`.
 """
 
-import ctypes
+import fcntl
 import json
 import os
 import selectors
 import shutil
 import signal
+import socket
+import struct
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from trainyard.rehearse.network.answers import Answers
+from trainyard.rehearse.network.kernel import NEW_NET, enter, unshare
+from trainyard.rehearse.network.users import further_users, own_users
 
-_NEW_USER, _NEW_NET = 0x10000000, 0x40000000
+_GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1
 _LATE = 1.0
 """Seconds in which a process that the rehearsal had started when it was killed has entered its namespace."""
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -30,13 +34,12 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     try:
-        if right == "user":
-            _become_root_of_new_user_namespace()
+        users = own_users() if right == "user" else further_users()
         held = [_new_namespace() for _ in range(count)]
     except OSError as error:
         print(json.dumps({"error": error.strerror}), flush=True)
         return 1
-    print(json.dumps({"namespaces": held}), flush=True)
+    print(json.dumps({"namespaces": held, "users": [users.file, users.count]}), flush=True)
     orderly = False
     try:
         orderly = _serve(held)
@@ -74,42 +77,34 @@ def _serve(held: list[int]) -> bool:
 def _obey(order: dict[str, Any], held: list[int], answers: Answers, selector: selectors.BaseSelector) -> Any:
     match order["order"]:
         case "listen":
-            _enter(held[order["namespace"]])
+            enter(held[order["namespace"]], NEW_NET)
             answers.listen(order["cluster"], order["node"], selector)
+        case "loopback":
+            enter(held[order["namespace"]], NEW_NET)
+            _raise_loopback()
         case "zone":
             answers.zone = order["zone"]
         case "asked":
             return answers.asked()
         case "read":
-            _enter(held[order["namespace"]])
+            enter(held[order["namespace"]], NEW_NET)
             return [Path(f"/proc/thread-self/net/{name}").read_text() for name in order["files"]]
         case "write":
-            _enter(held[order["namespace"]])
+            enter(held[order["namespace"]], NEW_NET)
             Path(order["file"]).write_text(order["text"])
     return None
 
 
 def _new_namespace() -> int:
-    _check(_LIBC.unshare(_NEW_NET))
+    unshare(NEW_NET)
     return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def _enter(namespace: int) -> None:
-    _check(_LIBC.setns(namespace, _NEW_NET))
-
-
-def _become_root_of_new_user_namespace() -> None:
-    user, group = os.getuid(), os.getgid()
-    _check(_LIBC.unshare(_NEW_USER))
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-
-
-def _check(result: int) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+def _raise_loopback() -> None:
+    request = struct.Struct("16sH14x")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        name, flags = request.unpack(fcntl.ioctl(any_socket, _GET_FLAGS, request.pack(b"lo", 0)))
+        fcntl.ioctl(any_socket, _SET_FLAGS, request.pack(name, flags | _UP))
 
 
 def _kill_all_in(held: list[int], *, seconds: float) -> None:

@@ -1,7 +1,9 @@
-"""Pods on the machine's loopback, each with an address of its own: what is left where no namespaces may be made."""
+"""Pods on one loopback interface, each with an address of its own: what is left where no router can be made.
+
+The interface is in a network namespace that has no other, so pods reach neither this machine nor anything beyond it.
+"""
 
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,15 +32,13 @@ class LoopbackNetwork(Network):
     strict = False
 
     def __init__(self, plan: NetworkPlan, folder: Path, reason: str) -> None:
-        super().__init__(plan, _on_loopback(plan), folder)
-        self.unchecked = (f"the network is this machine's loopback, since {reason}", *UNCHECKED)
+        super().__init__(plan, _on_loopback(plan), folder, {pod.key: 0 for pod in plan.pods})
+        self._held.order("loopback", namespace=0)
+        self.unchecked = (f"the network is one loopback interface for all pods, since {reason}", *UNCHECKED)
         self._names = {pod.key: dict(self._seen_by(pod)) for pod in plan.pods}
         for pod in plan.pods:  # programs make names of their own, as torchrun does of a host's
             with self.hosts(pod).open("a") as file:
                 file.writelines(f"{address}\t{name}\n" for name, address in self._names[pod.key].items())
-
-    def argv(self, pod: PodSpot) -> list[str]:  # noqa: ARG002
-        return []
 
     def environment(self, pod: PodSpot) -> dict[str, str]:
         return {**super().environment(pod), **dict.fromkeys(_INTERFACES, "lo")}
@@ -55,9 +55,6 @@ class LoopbackNetwork(Network):
 
     def waiting(self) -> tuple[Waiting, ...]:
         return ()
-
-    def close(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _follow(self) -> None:
         """Names are written before any pod starts."""

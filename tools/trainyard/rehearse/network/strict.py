@@ -4,7 +4,6 @@ The router has a link to each pod and to each node that pods share, and the only
 through it, as with Calico. Nothing of this is visible to the host's own network.
 """
 
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from trainyard.rehearse.network.addresses import DNS_POD, allocate
 from trainyard.rehearse.network.base import Network
 from trainyard.rehearse.network.explain import Names
 from trainyard.rehearse.network.firewall import policy_table, service_table
-from trainyard.rehearse.network.held import Held, NoRight
+from trainyard.rehearse.network.held import NoRight
 from trainyard.rehearse.network.limits import unchecked
 from trainyard.rehearse.network.names import records
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, Waiting
@@ -33,11 +32,9 @@ class StrictNetwork(Network):
     strict = True
 
     def __init__(self, plan: NetworkPlan, folder: Path) -> None:
-        super().__init__(plan, allocate(plan), folder)
+        super().__init__(plan, allocate(plan), folder, _numbers(plan))
         self._isolations: tuple[Isolation, ...] = ()
-        self._numbers = _numbers(plan)
         self._rules_of_services = ""
-        self._held = Held(folder, 1 + len(set(self._numbers.values())))
         try:
             self._ends = {number: (key, self._held.path(number)) for key, number in self._numbers.items()}
             self._build()
@@ -46,9 +43,6 @@ class StrictNetwork(Network):
         except BaseException:
             self._held.close()
             raise
-
-    def argv(self, pod: PodSpot) -> list[str]:
-        return self._held.prefix(self._numbers[pod.key])
 
     def localise(self, pod: PodSpot, text: str) -> str:  # noqa: ARG002
         return text
@@ -82,10 +76,6 @@ class StrictNetwork(Network):
         )
         names = Names(self._plan, self._services, self._ready, self._gone)
         return waiting.Reader(self._plan.pods, self._addresses, self._services, self._isolations, names).read(seen)
-
-    def close(self) -> None:
-        self._held.close()
-        shutil.rmtree(self._folder, ignore_errors=True)  # still there where the holder was killed
 
     def _both_ways(self, a: PodSpot, b: PodSpot) -> str:
         one, other = self.address(a), self.address(b)
