@@ -22,8 +22,8 @@ ONE_RANK = ("--nodes", "1", "--gpus-per-node", "1", "--once", "--steps", "1")
         ),
         (
             {"batch": {"micro": 15, "accumulation": 1, "global": 450}},
-            "RHS013 as it is written, with 32 ranks, the trainer does not start: micro_batch 15 x accumulation 1 x ranks "
-            "32 = 480, but global_batch is 450",
+            "RHS013 as it is written, with 32 ranks, the trainer does not start: "
+            "micro_batch 15 x accumulation 1 x ranks 32 = 480, but global_batch is 450",
             "global: 450",
         ),
     ],

@@ -51,14 +51,12 @@ def refusal(
     plans: Sequence[tuple[PodPlan, PodSpot]],
     volumes: Mapping[str, Mapping[str, Volume]],
 ) -> Refusal | None:
-    """What the trainer says of the job as it is written; None where it starts, or nobody knows how many ranks it has."""
+    """What the trainer says of the job as it is written; None where it starts, or its ranks are not known."""
     told, ranks = settings(loaded.full), loaded.full_ranks
-    found = next(
-        ((plan, spot, each) for plan, spot in plans for each in plan.containers if runs_trainer(each.source)), None
-    )
-    if ranks is None or found is None:
+    own = [(plan, spot, each) for plan, spot in plans for each in plan.containers if runs_trainer(each.source)]
+    if ranks is None or not own:
         return None
-    plan, spot, container = found
+    plan, spot, container = own[0]
     per_node = max(1, ranks // max(1, _nodes(loaded.full)))
     variables = {name: each.value for name, each in told.items() if each.value is not None}
     variables |= {"RANK": "0", "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": str(per_node)}
