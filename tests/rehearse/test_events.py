@@ -83,11 +83,15 @@ def test_a_disk_gets_its_room_back_when_a_container_is_started_again_in_place(tm
 @pytest.mark.parametrize(
     ("program", "asked", "message"),
     [
-        ("print('no steps here')", "kill-rank@1", "kill-rank@1 did not happen: the job prints no steps of training"),
+        (
+            "print('no steps here')",
+            "kill-rank@1",
+            "kill-rank@1 did not happen: no line of the job's output is known as a step; see --step-pattern",
+        ),
         (
             'print(\'{"step": 7, "loss": 1.0}\')',
             "preempt@1",
-            "preempt@1 did not happen: until the last step, 7, there was no checkpoint to come back to",
+            "preempt@1 did not happen: until the last step, 7, there was no file on a claim to come back to",
         ),
         ("pass", "cut=saver-0,saver-1@1", "there is no pod saver-1; there are saver-0"),
     ],

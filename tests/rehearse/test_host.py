@@ -227,7 +227,7 @@ def test_links_in_a_claim_lead_the_next_run_nowhere(tmp_path: Path, reviewer: Ho
     variables = {"TRAINER_CHECKPOINT_DIR": "/checkpoints", "TRAINER_RUN": "run", "TRAINER_DATASET": "/checkpoints/run"}
     env = [{"name": name, "value": value} for name, value in variables.items()]
     claim = claim_of("checkpoints")
-    command = ["python3", "-c", LINKS.replace("HOME", str(reviewer.home))]
+    command = ["python3", "-c", LINKS.replace("HOME", str(reviewer.home)), "trainer"]  # whose checkpoints are known
     spec = pod(command, [{"name": "data", "mountPath": "/checkpoints"}], [claim], container={"env": env})
 
     done = rehearse(tmp_path, job_set({"links": spec}), *options)

@@ -157,3 +157,11 @@ def test_variables_and_arguments_are_changed_for_the_rehearsal(tmp_path: Path, c
     assert found.code == 0, said(found)
     assert "small ['--deep', '--max_steps=6', 'two words']" in found.log
     assert found.document["rehearsal"]["substitutes"]["variables"] == "MODE=small"
+
+
+def test_what_mpirun_says_is_quoted_by_its_cause(tmp_path: Path) -> None:
+    found = run(tmp_path, ["mpirun", "--allow-run-as-root", "--hostfile", "/etc/mpi/hostfile", "-np", "2", "true"])
+
+    assert found.code == 1, said(found)
+    assert "unable to open the hostfile: /etc/mpi/hostfile" in found.findings[0]
+    assert "ORTE" not in found.findings[0]

@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LARGEST = 1 << 20
@@ -31,6 +31,25 @@ def folder(root: Path, path: str = "", *, make: bool = False) -> Iterator[int]:
         yield found
     finally:
         os.close(found)
+
+
+def sizes(root: Path, most: int) -> dict[str, int]:
+    """Bytes of each regular file below a folder, by its path there; of so many at most.
+
+    os.fwalk is not for this: it opens what a link leads to before it finds that it is one.
+    """
+    found: dict[str, int] = {}
+    waiting = [""]
+    while waiting and len(found) < most:
+        path = waiting.pop()
+        with suppress(OSError), folder(root, path) as there:
+            for name in os.listdir(there):
+                about = os.lstat(name, dir_fd=there)
+                if stat.S_ISDIR(about.st_mode):
+                    waiting.append(f"{path}/{name}")
+                elif stat.S_ISREG(about.st_mode):
+                    found[f"{path}/{name}".lstrip("/")] = about.st_size
+    return found
 
 
 def read(where: int, name: str) -> str:

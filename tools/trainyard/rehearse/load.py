@@ -12,7 +12,7 @@ from trainyard.manifests import read_manifests
 from trainyard.objects import Object
 from trainyard.origin import Origin
 from trainyard.rehearse.scale import Scale, rendered_smaller, smaller_spec
-from trainyard.rehearse.smaller import USUAL, NotScaled, smaller
+from trainyard.rehearse.smaller import OF_A_NODE, OF_ALL, USUAL, NotScaled, smaller
 from trainyard.render import render
 from trainyard.rendered import Prepared
 from trainyard.rules.world import one_a_gpu, ranks
@@ -34,6 +34,8 @@ class Loaded:
     """All that is applied, at the size that is written."""
     ranks: int | None
     """Ranks that train, at the size of the rehearsal; None where manifests do not tell."""
+    full_ranks: int | None
+    """The same at the size that is written."""
     origin: Origin
     sources: Sources
     size: str = ""
@@ -65,7 +67,7 @@ def _plain(name: str, unit: Unit, origin: Origin, sources: Sources, scale: Scale
         if scale.nodes is not None or scale.gpus_per_node is not None:
             raise InputError(f"cannot be rehearsed at another size than its own: {reason}", name) from None
         job, why = full, str(reason)
-    return Loaded(name, job, full, unit, _ranks(job), origin, sources, why)
+    return Loaded(name, job, full, unit, _ranks(job), _ranks(full), origin, sources, why)
 
 
 def _ranks(job: Workload) -> int | None:
@@ -100,14 +102,24 @@ def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Pa
         raise Fault(f"{target.name} renders to other objects with fewer nodes")
     job, full = _only_job(replace(unit, objects=objects)), _only_job(unit)
     spec, whole = smaller_spec(training_job, scale), smaller_spec(training_job, Scale())
-    if _in_step(full, whole) and not _in_step(job, spec):  # its command says numbers of its own, that are right
+    if _in_step(full, whole) and not _in_step(job, spec) and _counts(job):  # numbers of its own, that are right
         return _plain(target.name, unit, origin, sources, asked)
-    return Loaded(target.name, job, full, unit, spec["nodes"] * spec["gpusPerNode"], origin, sources)
+    of_spec, of_whole = spec["nodes"] * spec["gpusPerNode"], whole["nodes"] * whole["gpusPerNode"]
+    return Loaded(target.name, job, full, unit, of_spec, of_whole, origin, sources)
 
 
 def _in_step(job: Workload, spec: Mapping[str, Any]) -> bool:
     """Whether a job's launcher starts as many ranks as its nodes have GPUs; True where manifests do not tell."""
     return ranks(job) in (None, spec["nodes"] * spec["gpusPerNode"])
+
+
+def _counts(job: Workload) -> bool:
+    """Whether a launcher is told on its command line how many ranks to start."""
+    mains = [pod_set.main() for pod_set in job.pod_sets]
+    launches = [main.launch for main in mains if main is not None and main.launch is not None]
+    return any(
+        name in OF_A_NODE + OF_ALL and not each.implied for launch in launches for name, each in launch.options.items()
+    )
 
 
 def _only_job(unit: Unit) -> Workload:

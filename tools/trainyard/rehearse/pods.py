@@ -173,25 +173,7 @@ class RunningPod:
             each.watch.close()
 
     def _launch(self, each: RunningContainer) -> None:
-        reading, writing = os.pipe()
-        place, network = self.place, self.place.network
-        starts_sshd = any(word.rpartition("/")[2] == "sshd" for word in each.plan.command)
-        host_key = place.volumes.host_key() if starts_sshd else ""
-        given = orders(self.plan, each.plan, self.volumes, place.programs, users=network.users, host_key=host_key)
-        inside = place.sandbox.command(
-            given,
-            notes=place.state / "notes",
-            resolv_conf=network.resolv_conf(self.spot),
-            hosts=network.hosts(self.spot),
-            status=writing,
-        )
-        words, inherited = ([], None) if place.disks is None else place.disks.hand_over(self.plan.writes_of(each.plan))
-        inherits = (given.descriptor,) if inherited is None else (given.descriptor, inherited.fileno())
-        words = [*place.bounds.words(), *words]
-        each.process = start([*words, *network.sandboxed(self.spot), *inside], (reading, writing), inherits)
-        os.close(given.descriptor)
-        if inherited is not None:
-            inherited.close()
+        each.process = begin(self.place, self.plan, self.spot, each.plan, self.volumes)
         each.watch, each.kill_at = Watch(each.plan.probes), None
 
     def _reap(self) -> bool:
@@ -318,6 +300,32 @@ class RunningPod:
         words = [nsenter, *outside, nsenter, *inside, *probe.command]
         # It runs in the container, and must not find there what this machine has in its environment.
         return _silently(words, environment_of(plan))
+
+
+def begin(
+    place: Place, plan: PodPlan, spot: PodSpot, container: ContainerPlan, volumes: Mapping[str, Volume]
+) -> Process:
+    """Start a container of a pod in its sandbox."""
+    reading, writing = os.pipe()
+    network = place.network
+    starts_sshd = any(word.rpartition("/")[2] == "sshd" for word in container.command)
+    host_key = place.volumes.host_key() if starts_sshd else ""
+    given = orders(plan, container, volumes, place.programs, users=network.users, host_key=host_key)
+    inside = place.sandbox.command(
+        given,
+        notes=place.state / "notes",
+        resolv_conf=network.resolv_conf(spot),
+        hosts=network.hosts(spot),
+        status=writing,
+    )
+    words, inherited = ([], None) if place.disks is None else place.disks.hand_over(plan.writes_of(container))
+    inherits = (given.descriptor,) if inherited is None else (given.descriptor, inherited.fileno())
+    command = [*place.bounds.words(), *words, *network.sandboxed(spot), *inside]
+    process = start(command, (reading, writing), inherits)
+    os.close(given.descriptor)
+    if inherited is not None:
+        inherited.close()
+    return process
 
 
 def _silently(words: Sequence[str], environment: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":

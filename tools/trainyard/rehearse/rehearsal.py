@@ -11,6 +11,7 @@ from trainyard.errors import InputError, UsageError
 from trainyard.rehearse.bounds import bounds
 from trainyard.rehearse.chaos import DISK_BYTES, Chaos, Event
 from trainyard.rehearse.disk.slow import SlowDisks
+from trainyard.rehearse.fullsize import Refusal, refusal, settings
 from trainyard.rehearse.load import Loaded
 from trainyard.rehearse.members import members
 from trainyard.rehearse.netplan import network_plan
@@ -73,6 +74,8 @@ class Seen:
     """What its pods could take of this machine at most."""
     unchecked: tuple[str, ...]
     timeout: float
+    refusal: Refusal | None
+    """What the trainer refuses of the job as it is written."""
 
     @property
     def trains(self) -> bool:
@@ -113,7 +116,8 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
             made_up=made_up,
         )
         of_pods = {each.name: volumes.of_pod(each) for each in plans}
-        kept = checkpoints(plans, of_pods, _settings(workload)) if substitutes.trains else None
+        told = {name: each.value for name, each in settings(workload).items() if each.value is not None}
+        kept = checkpoints(plans, of_pods, told) if substitutes.trains else None
         written = Written(volumes.claims) if kept is None and volumes.claims else None
         disk = _disk(wishes, kept, volumes)
         _check_cuts(wishes.chaos, [each.name for each in plans], network)
@@ -123,13 +127,14 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
         bounded = stack.enter_context(closing(bounds(state)))
         place = Place(network, box, volumes, Programs(wishes.programs), bounded, state, log, disks)
         if substitutes.dataset:
-            _put_dataset(substitutes, _settings(workload), plans, of_pods)
+            _put_dataset(substitutes, told, plans, of_pods)
         if written is not None:
             written.begin()
+        paired = [(each, spots[each.name]) for each in plans]
         once = partial(
             run,
             workload,
-            [(each, spots[each.name]) for each in plans],
+            paired,
             place,
             log,
             patience=wishes.patience,
@@ -137,6 +142,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
             form=wishes.form,
             written=written,
         )
+        refused = refusal(loaded, place, paired, of_pods) if substitutes.trains else None
         first = once(Chaos(list(events), kept, written, disk, disks, elastic=elastic(workload)))
         if first.outcome.ending in ("succeeded", "timeout") and first.chaos.events:
             raise InputError(_did_not_happen(first), loaded.name)
@@ -162,6 +168,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
             bounds=bounded.told,
             unchecked=network.unchecked,
             timeout=wishes.timeout,
+            refusal=refused,
         )
 
 
@@ -234,16 +241,6 @@ def _known(network: Network, spot: PodSpot) -> Known:
     told = network.environment(spot)
     interfaces = {} if network.strict else {name: value for name, value in told.items() if name.endswith("_IFNAME")}
     return Known(network.address(spot), told, interfaces, lambda text: network.localise(spot, text))
-
-
-def _settings(workload: Workload) -> dict[str, str]:
-    """The trainer's settings, as the pods of the job find them."""
-    found: dict[str, str] = {}
-    for pod_set in workload.pod_sets:
-        for container in pod_set.containers:
-            known = {name: each.value for name, each in container.env.items() if each.value is not None}
-            found = {name: value for name, value in known.items() if name.startswith("TRAINER_")} | found
-    return found
 
 
 def elastic(workload: Workload) -> bool:

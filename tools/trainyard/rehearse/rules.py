@@ -247,3 +247,22 @@ SEPARATE = declare(
     Source: https://docs.pytorch.org/docs/stable/elastic/run.html
     """,
 )
+
+AT_FULL_SIZE = declare(
+    "RHS013",
+    "refused-at-full-size",
+    Severity.ERROR,
+    """The trainer refuses the job as it is written, which a rehearsal on fewer ranks and with a smaller model hides.
+
+    Its own check is asked, with the model, the lengths and the batch of the job and all of its ranks.
+
+    Bad:
+        # 1024 tokens are the context of gpt2-124m
+        env: [{name: TRAINER_MODEL, value: gpt2-124m}, {name: TRAINER_SEQUENCE_LENGTH, value: "2048"}]
+
+    Good:
+        env: [{name: TRAINER_MODEL, value: gpt2-124m}, {name: TRAINER_SEQUENCE_LENGTH, value: "1024"}]
+
+    Source: trainer/schedule.py
+    """,
+)

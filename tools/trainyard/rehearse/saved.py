@@ -1,9 +1,10 @@
 """Files that a job writes to its claims, whatever program writes them."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from trainyard.rehearse.beneath import sizes
 
 _MOST_FILES = 20_000
 
@@ -44,13 +45,5 @@ class Written:
     def _files(self) -> dict[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}
         for claim, folder in self.claims.items():
-            for path, _, names, descriptor in os.fwalk(folder):
-                for name in names:
-                    try:
-                        size = os.lstat(name, dir_fd=descriptor).st_size
-                    except OSError:
-                        continue
-                    found[claim, os.path.relpath(os.path.join(path, name), folder)] = size
-                if len(found) > _MOST_FILES:
-                    return found
+            found |= {(claim, path): size for path, size in sizes(folder, _MOST_FILES).items()}
         return found

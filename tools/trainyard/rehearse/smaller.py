@@ -16,8 +16,8 @@ from trainyard.workload.plain import count, entries, mapping, text
 USUAL = Scale(2, 2)
 """What a job is scaled down to where nobody says a size."""
 _OF_NODES = ("nnodes", "num_nodes", "num_machines")
-_OF_A_NODE = ("nproc_per_node", "num_gpus")
-_OF_ALL = ("np", "num_processes")
+OF_A_NODE = ("nproc_per_node", "num_gpus")
+OF_ALL = ("np", "num_processes")
 _MARKS = {"np": r"(?:-n|-np|--np|-c|--num[-_]proc)"}
 _SCALED = (("batch", "Job"), ("jobset.x-k8s.io", "JobSet"), ("kubeflow.org", "PyTorchJob"), ("kubeflow.org", "MPIJob"))
 _BATCH = ("TRAINER_MICRO_BATCH", "TRAINER_ACCUMULATION", "TRAINER_GLOBAL_BATCH")
@@ -170,9 +170,9 @@ def _of_container(container: Container, before: _Size, after: _Size) -> Iterator
             continue
         if name in _OF_NODES:
             yield from _option(name, setting, before.nodes, after.nodes)
-        elif name in _OF_A_NODE and str(setting.value).isdigit():
+        elif name in OF_A_NODE and str(setting.value).isdigit():
             yield from _option(name, setting, before.per_node, after.per_node)
-        elif name in _OF_ALL:
+        elif name in OF_ALL:
             yield from _option(name, setting, before.ranks, after.ranks)
     world = container.env.get("WORLD_SIZE")
     if world is not None and world.origin in ("env", "configMap"):

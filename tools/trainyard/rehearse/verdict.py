@@ -41,7 +41,9 @@ Told = tuple[Rule, Problem]
 
 def verdict(seen: Seen) -> tuple[Finding, ...]:
     """The findings of a rehearsal; none where nothing is wrong with what was seen, or nothing can be said."""
-    told = [] if not_judged(seen)[0] else list(_of_run(seen, seen.first)) or list(_of_second(seen))
+    told = list(_of_full_size(seen))
+    if not not_judged(seen)[0]:
+        told += list(_of_run(seen, seen.first)) or list(_of_second(seen))
     lint = _linted(seen) if told else ""
     found = []
     for rule, problem in told:
@@ -49,6 +51,12 @@ def verdict(seen: Seen) -> tuple[Finding, ...]:
         found.append(finding_of(rule, whole, seen.loaded.origin, seen.loaded.name))
         lint = ""
     return tuple(found)
+
+
+def _of_full_size(seen: Seen) -> Iterator[Told]:
+    if (found := seen.refusal) is not None:
+        message = f"as it is written, with {seen.loaded.full_ranks} ranks, the trainer does not start: {found.message}"
+        yield rules.AT_FULL_SIZE, Problem(message, found.spot)
 
 
 def _of_run(seen: Seen, run: Run) -> Iterator[Told]:

@@ -1,0 +1,117 @@
+"""What the trainer refuses of a job as it is written: its own check, with the job's own model, lengths and ranks.
+
+A rehearsal trains a smaller model on fewer ranks, so what does not fit at full size would not show.
+"""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trainyard.objects import Spot
+from trainyard.rehearse.load import Loaded
+from trainyard.rehearse.network import PodSpot
+from trainyard.rehearse.podplan import ContainerPlan, PodPlan
+from trainyard.rehearse.pods import Place, begin
+from trainyard.rehearse.substitutes import PREFIX, TRAINERS, runs_trainer
+from trainyard.rehearse.volumes import Volume
+from trainyard.workload.model import EnvVar, Workload
+
+CHECK = """\
+import sys
+from trainer import launch, schedule, sources
+from trainer.errors import ConfigError, TrainerError
+from trainer.presets import preset
+try:
+    config = sources.read(sys.argv[1:])
+    shape = preset(config.model)
+    length, context = config.sequence_length, getattr(shape, "context", 0)
+    if context and length > context:
+        raise ConfigError(f"sequence_length {length} is longer than the context of {config.model}, which is {context}")
+    share = schedule.share(config, launch.find())
+    schedule.schedule(config, share.global_batch)
+except TrainerError as error:
+    print("REFUSED", error)
+"""
+_REFUSED = "REFUSED "
+_LONGEST_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the trainer does not start."""
+
+    message: str
+    spot: Spot
+
+
+def refusal(
+    loaded: Loaded,
+    place: Place,
+    plans: Sequence[tuple[PodPlan, PodSpot]],
+    volumes: Mapping[str, Mapping[str, Volume]],
+) -> Refusal | None:
+    """What the trainer says of the job as it is written; None where it starts, or its ranks are not known."""
+    told, ranks = settings(loaded.full), loaded.full_ranks
+    own = [(plan, spot, each) for plan, spot in plans for each in plan.containers if runs_trainer(each.source)]
+    if ranks is None or not own:
+        return None
+    plan, spot, container = own[0]
+    per_node = max(1, ranks // max(1, _nodes(loaded.full)))
+    variables = {name: each.value for name, each in told.items() if each.value is not None}
+    variables |= {"RANK": "0", "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": str(per_node)}
+    kept = {name: value for name, value in container.environment.items() if not name.startswith(PREFIX)}
+    command = ("/opt/trainer/bin/python", "-c", CHECK, *_arguments(container))
+    said = _run(
+        place, plan, spot, replace(container, command=command, environment=kept | variables), volumes[plan.name]
+    )
+    message = next((line.removeprefix(_REFUSED) for line in said if line.startswith(_REFUSED)), "")
+    return Refusal(message, _spot(message, told, container)) if message else None
+
+
+def settings(workload: Workload) -> dict[str, EnvVar]:
+    """The trainer's variables, as the pods of a job find them; with mpirun they are those of the workers."""
+    found: dict[str, EnvVar] = {}
+    for pod_set in workload.pod_sets:
+        for container in pod_set.containers:
+            found = {name: each for name, each in container.env.items() if name.startswith(PREFIX)} | found
+    return found
+
+
+def _nodes(workload: Workload) -> int:
+    """Pods that have GPUs, or all."""
+    counts = [
+        pod_set.count.value or 0 for pod_set in workload.pod_sets if any(each.gpus for each in pod_set.containers)
+    ]
+    return sum(counts) or workload.pods or 1
+
+
+def _arguments(container: ContainerPlan) -> list[str]:
+    """What the command line tells the trainer itself."""
+    launch = container.source.launch
+    words = [word.text for word in (launch.program if launch is not None else container.source.words)]
+    return words[next((index + 1 for index, word in enumerate(words) if word in TRAINERS), len(words)) :]
+
+
+def _spot(message: str, told: Mapping[str, EnvVar], container: ContainerPlan) -> Spot:
+    """Where the key is set that a message names last."""
+    keys = {name.removeprefix(PREFIX).lower(): each.spot for name, each in told.items()}
+    named = [match for match in re.findall(r"[a-z_]+", message) if match in keys]
+    return keys[named[-1]] if named else container.source.spot
+
+
+def _run(
+    place: Place, plan: PodPlan, spot: PodSpot, container: ContainerPlan, volumes: Mapping[str, Volume]
+) -> list[str]:
+    """What a container prints until it ends."""
+    process = begin(place, plan, spot, container, volumes)
+    said: list[str] = []
+    until = time.monotonic() + _LONGEST_SECONDS
+    try:
+        while process.poll() is None and time.monotonic() < until:
+            said += process.lines()
+            time.sleep(0.05)
+        said += process.lines()
+    finally:
+        process.close()
+    return said
