@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.rules import all_rules
 from trainyard.rules.registry import registered
-from trainyard.suppress import Suppression, apply, find
+from trainyard.suppress import Guard, Suppression, apply, find
 
 FILE = "jobs/vision/vit-l/job.yaml"
 RULES = {"NET002", "NCL003", "INP004", *registered()}
@@ -33,7 +34,9 @@ def _at(line: int, rule: str = "NET002", file: str = FILE, **rest: object) -> Fi
 
 def _judged(text: str, *findings: Finding, complete: Iterable[str] = (FILE,)) -> tuple[list[str], int]:
     kept, silenced = apply(findings, find(FILE, text), rules=RULES, complete_files=set(complete))
-    return [f"{finding.rule} {finding.place.position.line}" for finding in kept if finding.place.position], silenced
+    return [f"{finding.rule} {finding.place.position.line}" for finding in kept if finding.place.position], len(
+        silenced
+    )
 
 
 def test_a_comment_concerns_its_own_line_or_the_line_below() -> None:
@@ -68,7 +71,7 @@ def test_another_file_or_a_related_place_or_an_unknown_position_is_not_silenced(
     related = _at(90, related=(Place("", "", Position(FILE, 5, 3)),))
     nowhere = Finding("NET002", "a-name", Severity.ERROR, "a message", Place("Job/a/b", "spec", None))
     kept, silenced = apply([elsewhere, related, nowhere], find(FILE, JOB), rules=RULES, complete_files=())
-    assert (kept, silenced) == ([elsewhere, related, nowhere], 0)
+    assert (kept, silenced) == ([elsewhere, related, nowhere], [])
 
 
 def test_an_unused_suppression_is_reported_for_each_rule_where_all_readers_were_linted() -> None:
@@ -96,11 +99,72 @@ def test_without_a_reason_nothing_is_silenced(comment: str) -> None:
     assert _judged(text, _at(1)) == (["NET002 1", "SUP002 1"], 0)
 
 
-@pytest.mark.parametrize("comment", ["ignore[NET002] why", "ignore[NET002]: why", "ignore [NET002 , ] -- why"])
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "ignore[NET002] why it holds here",
+        "ignore[NET002]: why it holds here",
+        "ignore [NET002 , ] -- why it holds here",
+    ],
+)
 def test_a_reason_may_follow_a_colon_or_dashes(comment: str) -> None:
     text = f"port: 29500 # lint-jobs: {comment}\n"
-    assert [suppression.reason for suppression in find(FILE, text)] == ["why"]
+    assert [suppression.reason for suppression in find(FILE, text)] == ["why it holds here"]
     assert _judged(text, _at(1)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "enough"),
+    [
+        ("x", False),
+        ("false alarm", False),
+        ("- -- ... !", False),
+        ("see TRAIN-12", True),
+        ("until the 4th", True),
+        ("dieser Cluster hat kein CNI, das Regeln durchsetzt", True),
+        ("本集群的网络插件不执行任何网络策略因此所有的端口始终开放", True),
+    ],
+)
+def test_a_reason_has_a_few_words(reason: str, enough: bool) -> None:
+    text = f"port: 29500 # lint-jobs: ignore[NET002] {reason}\n"
+    assert _judged(text, _at(1)) == (([], 1) if enough else (["NET002 1", "SUP002 1"], 0))
+
+
+@pytest.mark.parametrize(
+    ("file", "jobs", "allowed"),
+    [
+        (FILE, (), False),
+        ("jobs/vision/vit-l/sub/pod.yaml", (), False),
+        ("examples/vit-l/job.yaml", ("examples/vit-l",), False),
+        ("examples/vit-l/job.yaml", (), True),
+        ("base/torchrun/job.yaml", ("jobs/vision/vit-l",), True),
+        ("clusters/gpu-east/facts/cluster.yaml", ("jobs/vision/vit-l",), True),
+    ],
+)
+def test_a_guarded_rule_is_silenced_outside_of_job_folders_alone(
+    file: str, jobs: tuple[str, ...], allowed: bool
+) -> None:
+    text = "hostPID: true # lint-jobs: ignore[NET002, NCL003] the profiler needs it\n"
+    findings = [_at(1, file=file), _at(1, "NCL003", file)]
+
+    kept, silenced = apply(
+        findings, find(file, text), rules=RULES, complete_files={file}, guard=Guard({"NET002"}, jobs)
+    )
+
+    assert [each.finding.rule for each in silenced] == (["NET002", "NCL003"] if allowed else ["NCL003"])
+    assert [finding.rule for finding in kept] == ([] if allowed else ["NET002", "SUP005"])
+
+
+def test_rules_on_security_are_guarded() -> None:
+    guarded = {rule.id for rule in all_rules().values() if rule.guarded}
+
+    assert guarded >= {rule for rule in all_rules() if rule.startswith("SEC")}
+    assert sorted(rule for rule in guarded if not rule.startswith("SEC")) == [
+        "GIT004",
+        "GIT005",
+        "GIT012",
+        *(f"GIT{number:03}" for number in range(20, 25)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,14 +177,15 @@ def test_a_reason_may_follow_a_colon_or_dashes(comment: str) -> None:
     ],
 )
 def test_naming_no_rule_is_an_error_and_the_other_rules_still_count(named: str, message: str, remedy: str) -> None:
-    text = f"port: 29500 # lint-jobs: ignore[{named}, NET002] why\n"
+    text = f"port: 29500 # lint-jobs: ignore[{named}, NET002] why it holds here\n"
     kept, silenced = apply([_at(1)], find(FILE, text), rules=RULES, complete_files={FILE})
     assert [(finding.rule, finding.message, finding.help) for finding in kept] == [("SUP003", message, remedy)]
-    assert silenced == 1
+    assert [each.finding for each in silenced] == [_at(1)]
 
 
 @pytest.mark.parametrize(
-    "comment", ["disable NET002 why", "ignore NET002 why", "ignore[] why", "ignore", "", "ignore-file[NET002] why"]
+    "comment",
+    ["disable NET002 why", "ignore NET002 why", "ignore[] why it holds here", "ignore", "", "ignore-file[NET002] why"],
 )
 def test_a_comment_that_is_not_understood_is_an_error(comment: str) -> None:
     text = f"port: 29500 # lint-jobs: {comment}\n"
@@ -128,31 +193,31 @@ def test_a_comment_that_is_not_understood_is_an_error(comment: str) -> None:
 
 
 def test_bad_input_and_the_suppressions_themselves_are_never_silenced() -> None:
-    text = "port: 29500 # lint-jobs: ignore[NET002, INP004, SUP001] why\n"
+    text = "port: 29500 # lint-jobs: ignore[NET002, INP004, SUP001] why it holds here\n"
     bad_input = _at(1, input_error=True)
     kept, silenced = apply(
         [bad_input, _at(1, "INP004"), _at(1, "SUP001")], find(FILE, text), rules=RULES, complete_files=()
     )
-    assert silenced == 0
+    assert silenced == []
     assert [finding.rule for finding in kept[:3]] == ["NET002", "INP004", "SUP001"]
 
 
 CONTENT = {
-    "block text": 'config: |\n  {\n  # lint-jobs: ignore[NET002] why\n  "port": 29500}\n',
-    "folded text": "config: >-\n  a\n\n  # lint-jobs: ignore[NET002] why\n",
-    "first line of a block text": "config: |\n  # lint-jobs: ignore[NET002] why\n  a\n",
-    "block text with indentation": "config: |2\n    a\n  # lint-jobs: ignore[NET002] why\n",
-    "double quotes": 'a: "b # lint-jobs: ignore[NET002] why"\n',
-    "single quotes": "a: 'b # lint-jobs: ignore[NET002] why'\n",
-    "quotes over lines": 'a: "b\n  # lint-jobs: ignore[NET002] why\n  c"\n',
-    "quotes in flow": "a: [b, 'c # lint-jobs: ignore[NET002] why', {d: \"# lint-jobs: ignore[NET002] e\"}]\n",
-    "plain text": "a: b# lint-jobs: ignore[NET002] why\n",
-    "key": "'a # lint-jobs: ignore[NET002] why': 1\n",
-    "second document": "a: 1\n---\nb: |\n  c\n  # lint-jobs: ignore[NET002] why\n",
-    "other mark": "a: 1 # lint-jobsy: ignore[NET002] why\n",
-    "words before the mark": "a: 1 # see lint-jobs: ignore[NET002] why\n",
-    "broken YAML": "a: @b # lint-jobs: ignore[NET002] why\n",
-    "lone surrogate": "a: \ud800 # lint-jobs: ignore[NET002] why\n",
+    "block text": 'config: |\n  {\n  # lint-jobs: ignore[NET002] why it holds here\n  "port": 29500}\n',
+    "folded text": "config: >-\n  a\n\n  # lint-jobs: ignore[NET002] why it holds here\n",
+    "first line of a block text": "config: |\n  # lint-jobs: ignore[NET002] why it holds here\n  a\n",
+    "block text with indentation": "config: |2\n    a\n  # lint-jobs: ignore[NET002] why it holds here\n",
+    "double quotes": 'a: "b # lint-jobs: ignore[NET002] why it holds here"\n',
+    "single quotes": "a: 'b # lint-jobs: ignore[NET002] why it holds here'\n",
+    "quotes over lines": 'a: "b\n  # lint-jobs: ignore[NET002] why it holds here\n  c"\n',
+    "quotes in flow": "a: [b, 'c # lint-jobs: ignore[NET002] why it holds here', {d: \"# lint-jobs: e\"}]\n",
+    "plain text": "a: b# lint-jobs: ignore[NET002] why it holds here\n",
+    "key": "'a # lint-jobs: ignore[NET002] why it holds here': 1\n",
+    "second document": "a: 1\n---\nb: |\n  c\n  # lint-jobs: ignore[NET002] why it holds here\n",
+    "other mark": "a: 1 # lint-jobsy: ignore[NET002] why it holds here\n",
+    "words before the mark": "a: 1 # see lint-jobs: ignore[NET002] why it holds here\n",
+    "broken YAML": "a: @b # lint-jobs: ignore[NET002] why it holds here\n",
+    "lone surrogate": "a: \ud800 # lint-jobs: ignore[NET002] why it holds here\n",
     "no comment": "a: 1\n",
     "nothing": "",
 }
@@ -164,24 +229,24 @@ def test_content_is_no_comment(text: str) -> None:
 
 
 COMMENTS = {
-    "after a plain value": ("a: 1 # lint-jobs: ignore[NET002] why\n", 1, [1]),
-    "without blanks": ("a: 1 #lint-jobs:ignore[NET002]why\n", 1, [1]),
-    "after quotes that hold one": ('a: "# lint-jobs: x" # lint-jobs: ignore[NET002] why\n', 1, [1]),
-    "after another comment": ("a: 1 # old # lint-jobs: ignore[NET002] why\n", 1, [1]),
-    "in flow": ("a: [1, # lint-jobs: ignore[NET002] why\n  2]\n", 1, [1]),
-    "above": ("# lint-jobs: ignore[NET002] why\na: 1\n", 1, [2]),
-    "above, in order": ("# first\n # lint-jobs: ignore[NET002] why\n  # last\na: 1\n", 2, [4]),
-    "above a blank line": ("# lint-jobs: ignore[NET002] why\n\na: 1\n", 1, [2]),
-    "at the end": ("a: 1\n# lint-jobs: ignore[NET002] why", 2, [3]),
-    "above a block text": ("# lint-jobs: ignore[NET002] why\na: |\n  b\n  c\nd: 1\n", 1, [2, 3, 4]),
-    "at a block text": ("a: | # lint-jobs: ignore[NET002] why\n  b\n  c\n\nd: 1\n", 1, [1, 2, 3]),
-    "at the end of quotes": ('a: "b\n  c" # lint-jobs: ignore[NET002] why\n', 2, [1, 2]),
-    "after a block text": ("a:\n  b: |\n    c\n  # lint-jobs: ignore[NET002] why\n  d: 1\n", 4, [5]),
-    "after an empty block text": ("a: |\n# lint-jobs: ignore[NET002] why\nb: 1\n", 2, [3]),
-    "behind a byte order mark": ("\ufeff# lint-jobs: ignore[NET002] why\na: 1\n", 1, [2]),
-    "behind other line breaks": ("a: 1\r\nb: 2\rc: 3 # lint-jobs: ignore[NET002] why\r\n", 3, [3]),
-    "in a second document": ("a: 1\n---\nb: 1 # lint-jobs: ignore[NET002] why\n", 3, [3]),
-    "behind wide characters": ("a: 語🦙 # lint-jobs: ignore[NET002] why\n", 1, [1]),
+    "after a plain value": ("a: 1 # lint-jobs: ignore[NET002] why it holds here\n", 1, [1]),
+    "without blanks": ("a: 1 #lint-jobs:ignore[NET002]why it holds here\n", 1, [1]),
+    "after quotes that hold one": ('a: "# lint-jobs: x" # lint-jobs: ignore[NET002] why it holds here\n', 1, [1]),
+    "after another comment": ("a: 1 # old # lint-jobs: ignore[NET002] why it holds here\n", 1, [1]),
+    "in flow": ("a: [1, # lint-jobs: ignore[NET002] why it holds here\n  2]\n", 1, [1]),
+    "above": ("# lint-jobs: ignore[NET002] why it holds here\na: 1\n", 1, [2]),
+    "above, in order": ("# first\n # lint-jobs: ignore[NET002] why it holds here\n  # last\na: 1\n", 2, [4]),
+    "above a blank line": ("# lint-jobs: ignore[NET002] why it holds here\n\na: 1\n", 1, [2]),
+    "at the end": ("a: 1\n# lint-jobs: ignore[NET002] why it holds here", 2, [3]),
+    "above a block text": ("# lint-jobs: ignore[NET002] why it holds here\na: |\n  b\n  c\nd: 1\n", 1, [2, 3, 4]),
+    "at a block text": ("a: | # lint-jobs: ignore[NET002] why it holds here\n  b\n  c\n\nd: 1\n", 1, [1, 2, 3]),
+    "at the end of quotes": ('a: "b\n  c" # lint-jobs: ignore[NET002] why it holds here\n', 2, [1, 2]),
+    "after a block text": ("a:\n  b: |\n    c\n  # lint-jobs: ignore[NET002] why it holds here\n  d: 1\n", 4, [5]),
+    "after an empty block text": ("a: |\n# lint-jobs: ignore[NET002] why it holds here\nb: 1\n", 2, [3]),
+    "behind a byte order mark": ("\ufeff# lint-jobs: ignore[NET002] why it holds here\na: 1\n", 1, [2]),
+    "behind other line breaks": ("a: 1\r\nb: 2\rc: 3 # lint-jobs: ignore[NET002] why it holds here\r\n", 3, [3]),
+    "in a second document": ("a: 1\n---\nb: 1 # lint-jobs: ignore[NET002] why it holds here\n", 3, [3]),
+    "behind wide characters": ("a: 語🦙 # lint-jobs: ignore[NET002] why it holds here\n", 1, [1]),
 }
 
 
@@ -189,17 +254,17 @@ COMMENTS = {
 def test_comments_are_found(text: str, line: int, target: list[int]) -> None:
     (found,) = find(FILE, text)
     assert (found.line, list(found.target), found.target_line) == (line, target, target[0])
-    assert (found.rules, found.reason) == (("NET002",), "why")
+    assert (found.rules, found.reason) == (("NET002",), "why it holds here")
 
 
 def test_the_position_is_that_of_the_comment_in_characters() -> None:
-    (found,) = find(FILE, "\ufeffa: 語🦙 # lint-jobs: ignore[NET002] why  \r\nb: 1\n")
-    assert found.position == Position(FILE, 1, 7, len("# lint-jobs: ignore[NET002] why"))
+    (found,) = find(FILE, "\ufeffa: 語🦙 # lint-jobs: ignore[NET002] why it holds here  \r\nb: 1\n")
+    assert found.position == Position(FILE, 1, 7, len("# lint-jobs: ignore[NET002] why it holds here"))
 
 
 @given(st.text("a: '\"#|>\n -[]{},", max_size=40), st.text("a: '\"#|>\n -[]{},", max_size=40))
 def test_any_text_is_read_or_left(before: str, after: str) -> None:
-    for found in find(FILE, f"{before}# lint-jobs: ignore[NET002] why\n{after}"):
+    for found in find(FILE, f"{before}# lint-jobs: ignore[NET002] why it holds here\n{after}"):
         assert found.target.start >= 1
         assert found.line == before.count("\n") + 1
 
@@ -211,4 +276,5 @@ def test_the_pages_are_registered() -> None:
         ("SUP002", "suppression-without-reason", "error"),
         ("SUP003", "suppression-of-no-rule", "error"),
         ("SUP004", "suppression-not-understood", "error"),
+        ("SUP005", "suppression-not-allowed", "error"),
     ]

@@ -129,6 +129,41 @@ def test_a_renamed_job_keeps_what_had_its_old_name_by_chance() -> None:
     assert [line for line in told.lines if line[0] in "+-"] == ["-  WORLD: '4'", "+  WORLD: '6'"]
 
 
+def test_what_somebody_silences_is_told_with_the_reason(repository: Path) -> None:
+    job = "jobs/research/gpt2-124m/job.yaml"
+    edit(repository, job, "micro: 15", "micro: 16")
+    git(repository, "commit", "--quiet", "--all", "--message", "wrong")
+    edit(repository, job, "global: 480", "global: 480 # lint-jobs: ignore[BAT001] `a` trial of sizes @all")
+
+    said = diff(repository, "HEAD", "--format=text", "--format=markdown=../comment.md", "--format=html=../page.html")
+
+    assert "1 edited, 1 newly suppressed\n" in said.out
+    assert "newly suppressed: error[BAT001] " in said.out
+    assert ", since: `a` trial of sizes @all\n" in said.out
+    assert "fixed" not in said.out
+    for file in ("comment.md", "page.html"):
+        assert "trial" in (repository.parent / file).read_text()
+
+    git(repository, "commit", "--quiet", "--all", "--message", "known")
+    edit(repository, job, "nodes: 4", "nodes: 4 # as before")
+    assert "suppressed" not in diff(repository, "HEAD").out
+
+
+def test_what_the_owners_of_a_cluster_silence_is_told(repository: Path) -> None:
+    job = "jobs/research/llama-8b-sft/job.yaml"
+    edit(repository, job, "micro: 2", "micro: 3")
+    git(repository, "commit", "--quiet", "--all", "--message", "wrong")
+    (repository / "clusters/gpu-east/suppressions.yaml").write_text(
+        "apiVersion: trainyard.dev/v1alpha1\nkind: SuppressionList\nmetadata: {name: gpu-east}\nsuppressions:\n"
+        "- {rule: BAT001, job: jobs/research/llama-8b-sft, reason: a trial of sizes}\n"
+    )
+
+    said = diff(repository, "HEAD").out
+
+    assert "shared jobs/research/llama-8b-sft" in said
+    assert ", since: a trial of sizes\n" in said
+
+
 def test_a_secret_is_not_shown(repository: Path) -> None:
     (repository / "jobs/research/gpt2-124m/secret.yaml").write_text(
         "apiVersion: v1\nkind: Secret\nmetadata: {name: gpt2-124m-token}\nstringData: {token: hunter2}\n"
@@ -183,6 +218,7 @@ def nasty(value: str) -> Difference:
         numbers=(),
         new=(Told("error", value, value, value),),
         fixed=(Told("error", value, value, value),),
+        silenced=(Told("error", value, value, value, value),),
         problem_before=value,
         problem=value,
         same=(value,),

@@ -80,7 +80,7 @@ def test_safe_fixes_are_written_and_the_rest_is_told(folder: Path) -> None:
     assert out.splitlines()[-3:] == [
         "fixed 4 in job.yaml (JOB001, NCL001, NCL005, RES005)",
         "not fixed: GIT001 at job.yaml:9:28: a comment stands in what would go: edit it by hand",
-        "1 error in 1 of 1 target (1 finding suppressed)",
+        "1 error in 1 of 1 target (1 finding suppressed: NCL008)",
     ]
     assert (code, errors) == (1, "")
 

@@ -94,6 +94,16 @@ def test_without_version_control_nothing_is_fetched(tmp_path: Path) -> None:
     assert fetched_otherwise(tmp_path, FOLDERS, Sources(tmp_path)) == []
 
 
+def test_where_git_refuses_it_is_said_that_nobody_looked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+
+    (finding,) = fetched_otherwise(root, FOLDERS, Sources(root))
+
+    assert finding.severity.label == "info"
+    assert finding.message.startswith("nobody looked whether Argo CD and Flux fetch what lies here: git ls-files: ")
+    assert "ownership" in finding.message
+
+
 @pytest.mark.parametrize(
     ("file", "text", "told"),
     [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.recorded import hold
-from tests.report.repository import REPO, line_reader
+from tests.report.repository import REPO, SILENCED, line_reader
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.report import Report, write
 from trainyard.rules.registry import Rule
@@ -146,7 +146,7 @@ def report(findings: tuple[Finding, ...]) -> Report:
     return Report(
         findings=findings,
         units=units,
-        suppressed=1,
+        suppressed=(SILENCED,),
         cached=30,
         seconds=0.41239,
         line_of=line_reader(REPO),

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.report import LineOf
 from trainyard.sources import Sources
+from trainyard.suppress import Silenced
 
 REPO = Path(__file__).parent / "repo"
 
@@ -17,3 +19,19 @@ def line_reader(root: Path) -> LineOf:
         return lines[line - 1] if 0 < line <= len(lines) else None
 
     return line_of
+
+
+SILENCED = Silenced(
+    Finding(
+        rule="NET002",
+        name="rendezvous-port-closed",
+        severity=Severity.ERROR,
+        message="port 29400 is closed between the pods",
+        place=Place("NetworkPolicy/vision/vit-l", "spec.ingress", Position("jobs/vision/vit-l/job.yaml", 5, 3, 7)),
+        help="open it in the policy",
+        jobs=("jobs/vision/vit-l",),
+    ),
+    "no CNI of this cluster enforces policies",
+    Position("jobs/vision/vit-l/job.yaml", 5, 26, 68),
+)
+"""What a comment silenced."""

@@ -32,6 +32,7 @@ def test_a_clean_run(printed: Printed) -> None:
         "version": 1,
         "findings": [],
         "fixed": [],
+        "suppressed": [],
         "summary": {
             "jobs": 1,
             "jobs_with_findings": 0,

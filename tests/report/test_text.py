@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.repository import REPO, line_reader
+from tests.report.repository import REPO, SILENCED, line_reader
 from trainyard.errors import UsageError
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.report import Report
@@ -110,10 +110,14 @@ def test_a_hostile_manifest(tmp_path: Path, printed: Printed, snapshot: Snapshot
         ("", {}, "14 jobs pass"),
         ("", {"units": 1}, "1 job passes"),
         ("", {"units": 3, "noun": "manifest"}, "3 manifests pass"),
-        ("", {"cached": 12, "suppressed": 1}, "14 jobs pass (12 unchanged since the last run, 1 finding suppressed)"),
+        (
+            "",
+            {"cached": 2, "suppressed": 1},
+            "14 jobs pass (2 unchanged since the last run, 1 finding suppressed: NET002)",
+        ),
         ("EEEW", {"cached": 12}, "3 errors, 1 warning in 2 of 14 jobs (12 unchanged since the last run)"),
         ("II", {}, "2 info in 2 of 14 jobs"),
-        ("BBE", {"suppressed": 2}, "2 bad inputs, 1 error in 2 of 14 jobs (2 findings suppressed)"),
+        ("BBE", {"suppressed": 2}, "2 bad inputs, 1 error in 2 of 14 jobs (2 findings suppressed: NET002 x2)"),
     ],
 )
 def test_the_last_line_sums_up(severities: str, rest: dict[str, object], expected: str, printed: Printed) -> None:
@@ -122,6 +126,7 @@ def test_the_last_line_sums_up(severities: str, rest: dict[str, object], expecte
         _finding(Place("", "", None), severity=kinds[k], jobs=(f"jobs/vision/vit-{n % 2}",), input_error=k == "B")
         for n, k in enumerate(severities)
     )
+    rest["suppressed"] = (SILENCED,) * int(str(rest.get("suppressed", 0)))
     assert printed(_report(*findings, **rest), "text").splitlines()[-1] == expected  # type: ignore[arg-type]
 
 

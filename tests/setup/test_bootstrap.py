@@ -191,6 +191,35 @@ def test_an_old_python_hands_over_to_a_newer_one_on_path(checkout: Path, run: Ru
     assert (done.returncode, done.stderr) == (2, f"usage: bootstrap.py {'|'.join(TARGETS)}\n")
 
 
+def test_modules_of_others_do_not_take_the_place_of_its_own(checkout: Path, run: Run, tmp_path: Path) -> None:
+    """A stranger's checkout is the current folder, and PYTHONPATH names it: its modules are not run."""
+    mark = tmp_path / "was-run"
+    for name in ("sitecustomize", "usercustomize", "json", "re", "shutil", "set_up"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'w')\n")
+    evil = {"PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": str(tmp_path / "json.py")}
+    assert run(sys.executable, "-c", "import json", **evil).returncode == 0
+    assert mark.exists(), "this is how it would be seen"
+    mark.unlink()
+
+    done = run("python3", "-I", checkout / "tools/bootstrap.py", "nonsense", **evil)
+
+    assert (done.returncode, done.stderr) == (2, f"usage: bootstrap.py {'|'.join(TARGETS)}\n")
+    assert not mark.exists()
+
+
+def test_every_program_runs_the_set_up_in_isolation() -> None:
+    started = [
+        (file.name, line.strip())
+        for file in sorted((HOME / "tools").iterdir())
+        if file.is_file() and file.read_bytes().startswith(b"#!/bin/sh")
+        for line in file.read_text().splitlines()
+        if "bootstrap.py" in line and not line.startswith("#")
+    ]
+
+    assert len(started) >= 14
+    assert [each for each in started if "python3 -I " not in each[1]] == []
+
+
 def test_without_uv_and_pip_it_says_what_to_install(checkout: Path, run: Run, tmp_path: Path) -> None:
     (tmp_path / "no-pip").mkdir()
     hide = "import runpy, sys; sys.modules.update(pip=None, ensurepip=None); sys.argv = sys.argv[1:]; "

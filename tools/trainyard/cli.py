@@ -45,6 +45,7 @@ exit codes:
 
 A finding is silenced by a comment on its source line, or on the line above, and must say why:
   # lint-jobs: ignore[RDV003] the policy is opened by the platform team at run time
+In a job folder that does not hold for rules on security: clusters/<name>/suppressions.yaml does (explain SUP005).
 """
 
 

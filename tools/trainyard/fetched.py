@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trainyard.changed import ways_to
-from trainyard.errors import InputError
+from trainyard.errors import Fault, InputError, UsageError
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.frozen import dataclass
 from trainyard.gitfiles import git
@@ -109,7 +109,11 @@ def fetched_otherwise(root: Path, folders: Sequence[str], sources: Sources) -> l
     """
     if not (root / ".git").exists():
         return []
-    tracked = [_tracked(entry) for entry in git(root, "ls-files", "--stage", "-z").split("\0") if entry]
+    try:
+        listed = git(root, "ls-files", "--stage", "-z")
+    except (Fault, UsageError) as error:
+        return [_not_judged(str(error))]
+    tracked = [_tracked(entry) for entry in listed.split("\0") if entry]
     names = {file.name for file in tracked}
     told = {folder for folder in folders if is_in_place(folder)}
     found = [_ignoring(file.name) for file in tracked if _leaves_out(file, sources) and file.folder not in told]
@@ -211,6 +215,11 @@ def _leading_out(file: str) -> Finding:
 def _submodule(file: str) -> Finding:
     message = f"{file} is a submodule: Argo CD fetches it and applies what is in it, which nobody judged"
     return _finding(file, message, "put its files there")
+
+
+def _not_judged(why: str) -> Finding:
+    said = _finding(".git", f"nobody looked whether Argo CD and Flux fetch what lies here: {why}", "let git read it")
+    return replace(said, severity=Severity.INFO)
 
 
 def _finding(file: str, message: str, help: str) -> Finding:

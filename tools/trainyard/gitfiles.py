@@ -1,11 +1,11 @@
 """Git as a store of files: what a commit holds, without touching the working tree."""
 
-import io
 import os
+import posixpath
 import subprocess
-import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from trainyard.errors import Fault, UsageError
 
@@ -27,20 +27,55 @@ def tried(root: Path, *arguments: str) -> str | None:
 
 
 def extract(root: Path, commit: str, parts: Sequence[str], to: Path) -> None:
-    """Write those of `parts`, which are folders, that a commit has below `to`; no link that leads out of `to`."""
-    there = [part for part in parts if tried(root, "cat-file", "-e", f"{commit}:./{part}") is not None]
-    if not there:
-        return
-    archive = _run(root, ("archive", "--format=tar", commit, "--", *there), None, b"")
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        packed.extractall(to, filter=_inside)
+    """Write those of `parts`, which are folders, that a commit has below `to`; no link that leads out of `to`.
+
+    Files are as they are stored, whatever a .gitattributes says of them: that is what Flux applies.
+    """
+    listed = _run(root, ("ls-tree", "-r", "-z", commit, "--", *parts), None, b"").split(b"\0")
+    entries = [
+        _Entry(*about.split(b" "), name) for about, _, name in (each.partition(b"\t") for each in listed if each)
+    ]
+    blobs = [entry for entry in entries if entry.kind == b"blob"]
+    contents = _contents(root, [entry.id for entry in blobs])
+    for entry, content in zip(blobs, contents, strict=True):
+        file = to / os.fsdecode(entry.name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if entry.mode != _LINK:
+            file.write_bytes(content)
+        elif _stays_inside(entry.name, content):
+            file.symlink_to(os.fsdecode(content))
 
 
-def _inside(member: tarfile.TarInfo, to: str) -> tarfile.TarInfo | None:
-    try:
-        return tarfile.data_filter(member, to)
-    except tarfile.FilterError:
-        return None
+class _Entry(NamedTuple):
+    """A line of `git ls-tree`."""
+
+    mode: bytes
+    kind: bytes
+    id: bytes
+    name: bytes
+
+
+_LINK = b"120000"
+
+
+def _stays_inside(link: bytes, target: bytes) -> bool:
+    way = posixpath.normpath(posixpath.join(posixpath.dirname(link), target))
+    return not posixpath.isabs(target) and way != b".." and not way.startswith(b"../")
+
+
+def _contents(root: Path, ids: Sequence[bytes]) -> Iterator[bytes]:
+    """The contents of blobs, in their order."""
+    answer = memoryview(_run(root, ("cat-file", "--batch"), None, b"\n".join(ids)))
+    start = 0
+    for _ in ids:
+        end = bytes(answer[start : start + _HEADER]).index(b"\n") + start
+        size = int(bytes(answer[start:end]).split(b" ")[2])
+        yield bytes(answer[end + 1 : end + 1 + size])
+        start = end + 1 + size + 1
+
+
+_HEADER = 128
+"""More bytes than `id blob size` takes."""
 
 
 def _run(root: Path, arguments: Sequence[str], environment: Mapping[str, str] | None, stdin: bytes) -> bytes:

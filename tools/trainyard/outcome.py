@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainyard.discover import Target, TargetKind, has_kustomization
 from trainyard.finding import Finding
@@ -10,7 +11,10 @@ from trainyard.frozen import dataclass
 from trainyard.masked import MaskedLines
 from trainyard.merged import merged, order
 from trainyard.sources import Sources
-from trainyard.suppress import Suppression
+from trainyard.suppress import Silenced, Suppression
+
+if TYPE_CHECKING:
+    from trainyard.exempt import Exemption
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,8 @@ class Outcome:
     findings: tuple[Finding, ...]
     units: tuple[str, ...]
     """What was judged, and what could not be."""
-    suppressed: int
+    suppressed: tuple[Silenced, ...]
+    """What was found and is not told, with the reasons."""
     cached: int
     line_of: Callable[[str, int], str | None]
     note: str
@@ -45,23 +50,33 @@ def conclude(
     judgements: Sequence[Judgement],
     whole: bool,
     uncounted: Collection[str] = (),
+    exempt: Sequence["Exemption"] = (),
 ) -> Outcome:
     """Everything that was found: `beside` are findings about no judged target.
 
     `whole` says that every job of the repository was to be judged, so that every suppression can be called unused.
-    `uncounted` are targets that are named only where something was found in them.
+    `uncounted` are targets that are named only where something was found in them. `exempt` is what the owners of the
+    clusters silence.
     """
     told = [*beside, *(finding for judgement in judgements for finding in judgement.findings)]
-    findings, suppressed = merged(told), 0
+    findings: list[Finding] = merged(told)
+    silenced: list[Silenced] = []
     suppressions = {s: None for judgement in judgements for s in judgement.suppressions}
-    if suppressions:
+    if suppressions or exempt:
+        from trainyard.exempt import exempted
         from trainyard.rules import all_rules
-        from trainyard.suppress import apply
+        from trainyard.suppress import Guard, apply
 
+        rules = all_rules()
         whole = whole and all(judgement.complete for judgement in judgements)
         files = {suppression.file for suppression in suppressions}
         complete = {file for file in files if whole or _has_one_reader(sources.root, file, judgements)}
-        findings, suppressed = apply(findings, suppressions, rules=all_rules(), complete_files=complete)
+        jobs = {each.target.name: each.complete for each in judgements if each.target.kind is TargetKind.JOB}
+        guard = Guard({rule.id for rule in rules.values() if rule.guarded}, tuple(jobs))
+        findings, by_comments = apply(findings, suppressions, rules=rules, complete_files=complete, guard=guard)
+        known = [name for name, is_complete in jobs.items() if is_complete and whole]
+        findings, by_owners = exempted(findings, exempt, rules, known)
+        silenced = [*by_comments, *by_owners]
         findings = [_with_readers(finding, judgements) for finding in findings]
     reached = {job for finding in findings for job in finding.jobs}
     counted = [each for each in judgements if each.target.name not in uncounted or each.target.name in reached]
@@ -70,7 +85,7 @@ def conclude(
     return Outcome(
         findings=tuple(sorted(findings, key=order)),
         units=tuple(named),
-        suppressed=suppressed,
+        suppressed=tuple(sorted(silenced, key=lambda each: order(each.finding))),
         cached=sum(judgement.cached for judgement in counted),
         line_of=MaskedLines(sources, told).line,
         note="",

@@ -14,6 +14,7 @@ from trainyard.applied import entry_of, entry_targets, without_echoes
 from trainyard.cache import LINK, Cache, Digests, text_digest
 from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import Fault, InputError
+from trainyard.exempt import LIST, exemptions
 from trainyard.fetched import fetched_otherwise
 from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
@@ -121,9 +122,12 @@ def lint(
         jobs = [target.name for target in everything if target.kind is not TargetKind.MANIFESTS]
         beside += fetched_otherwise(root, jobs, sources)
     judgements = without_echoes(run.judge(targets), {target.name for target in applied}, sources)
-    unread = [input_finding(error, error.file) for error in errors]
+    exempt = exemptions(root, sources)
+    beside += exempt.findings
+    unread = [input_finding(error, error.file) for error in (*errors, *exempt.errors)]
     whole = found.whole and changed is None and count == 1 and not errors
-    outcome = conclude(sources, unread + edits + beside, judgements, whole, {target.name for target in applied})
+    uncounted = {target.name for target in applied}
+    outcome = conclude(sources, unread + edits + beside, judgements, whole, uncounted, exempt.entries)
     if changed is not None and not outcome.units:
         return replace(outcome, note=f"no job reads what changed since {changed}")
     return outcome
@@ -189,7 +193,7 @@ class _Run:
         try:
             files = files_read(self.root, target.name, self.sources) | {f"{target.name}/job.yaml"}
             for folder in platforms_named(self.sources, files):
-                if any(file.startswith(f"{folder}/") for file in differing):
+                if any(file.startswith(f"{folder}/") for file in differing) or _list_of(folder) in differing:
                     return True
                 if has_kustomization(self.root / folder):
                     files |= files_read(self.root, folder, self.sources)
@@ -444,7 +448,14 @@ def _is_clear(reads: Mapping[str, str], differing: frozenset[str]) -> bool:
     if any(digest.startswith(LINK) for digest in reads.values()) or not differing.isdisjoint(reads):
         return False
     platforms = tuple({match[0] for file in reads if (match := _OF_A_PLATFORM.match(file))})
+    if not differing.isdisjoint(map(_list_of, platforms)):
+        return False
     return not any(file.startswith(platforms) for file in differing)
+
+
+def _list_of(platform: str) -> str:
+    """What the owners of a platform's cluster silence."""
+    return f"{platform.rstrip('/').removesuffix('platform')}{LIST}"
 
 
 def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:

@@ -49,7 +49,7 @@ NO_REASON = declare(
     "SUP002",
     "suppression-without-reason",
     Severity.ERROR,
-    """A suppression gives no reason, so it silences nothing.
+    """A suppression gives no reason of at least three words, so it silences nothing.
 
     Whoever reads the file next has to know why the rule does not hold here, and when the comment may go.
 
@@ -92,6 +92,41 @@ NOT_UNDERSTOOD = declare(
 )
 
 
+NOT_ALLOWED = declare(
+    "SUP005",
+    "suppression-not-allowed",
+    Severity.ERROR,
+    """A comment in a job folder names a rule on security, which it cannot silence.
+
+    Who writes a job cannot say that its rights are fine. The owners of the cluster can, in
+    clusters/<name>/suppressions.yaml, which they review: rule, job and reason. Rules on security are those of the
+    family SEC, GIT004, GIT005, GIT012 and GIT020 to GIT024. The list may name any rule that a comment may.
+
+    Bad:
+        # jobs/research/llama-8b-sft/patch.yaml
+        hostPID: true  # lint-jobs: ignore[SEC005] the profiler needs it
+
+    Good:
+        # clusters/gpu-east/suppressions.yaml
+        apiVersion: trainyard.dev/v1alpha1
+        kind: SuppressionList
+        metadata: {name: gpu-east}
+        suppressions:
+        - rule: SEC005
+          job: jobs/research/llama-8b-sft
+          reason: the profiler of this week's hunt looks into other processes
+    """,
+)
+
+LEAST_WORDS = 3
+_WORD = pattern(r"\w+")
+
+
+def explains(reason: str) -> bool:
+    """True of a reason that says anything: a few words, or as many letters where no blanks part them."""
+    return len(_WORD.findall(reason)) >= LEAST_WORDS or sum(map(str.isalpha, reason)) >= 6 * LEAST_WORDS
+
+
 @dataclass(frozen=True, slots=True)
 class Suppression:
     """One comment. Lines count from 1."""
@@ -120,9 +155,34 @@ class Suppression:
             and position.file == self.file
             and position.line in self.target
             and finding.rule in self.rules
-            and bool(self.reason)
-            and not _always_on(finding)
+            and explains(self.reason)
+            and not always_on(finding)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Silenced:
+    """A finding that is not told."""
+
+    finding: Finding
+    reason: str
+    by: Position
+    """Where the reason is written."""
+    is_listed: bool = False
+    """True where the owners of a cluster silenced it, and no comment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Rules that a comment in a job folder cannot silence."""
+
+    rules: Container[str] = ()
+    jobs: tuple[str, ...] = ()
+    """Folders of jobs."""
+
+    def forbids(self, rule: str, file: str) -> bool:
+        """True where a comment in that file may not name the rule."""
+        return rule in self.rules and file.startswith(("jobs/", *(f"{job}/" for job in self.jobs)))
 
 
 def find(file: str, text: str) -> list[Suppression]:
@@ -141,48 +201,72 @@ def apply(
     *,
     rules: Container[str],
     complete_files: Container[str],
-) -> tuple[list[Finding], int]:
-    """The findings that are left, with those about the suppressions after them, and how many were silenced.
+    guard: Guard | None = None,
+) -> tuple[list[Finding], list[Silenced]]:
+    """The findings that are left, with those about the suppressions after them, and those that were silenced.
 
     `rules` are the ids that exist. `complete_files` are the files all of whose readers were linted in this run: only
     there can a suppression be called unused. Call it with findings of all severities, before any is left out.
     """
     suppressions = list(suppressions)
+    guard = guard or Guard()
     by_file: dict[str, list[Suppression]] = {}
     for suppression in suppressions:
         by_file.setdefault(suppression.file, []).append(suppression)
     used: set[tuple[Suppression, str]] = set()
     kept = []
-    silenced = 0
+    silenced = []
     for finding in findings:
         here = by_file.get(finding.place.position.file, []) if finding.place.position else []
-        if matches := [(suppression, finding.rule) for suppression in here if suppression.silences(finding)]:
-            used.update(matches)
-            silenced += 1
+        matches = [each for each in here if each.silences(finding) and not guard.forbids(finding.rule, each.file)]
+        if matches:
+            used.update((each, finding.rule) for each in matches)
+            silenced.append(Silenced(finding, matches[0].reason, matches[0].position))
         else:
             kept.append(finding)
     for suppression in suppressions:
-        kept += _judge(suppression, used, rules, judge_use=suppression.file in complete_files)
+        kept += _judge(suppression, used, rules, guard, judge_use=suppression.file in complete_files)
     return kept, silenced
 
 
 def _judge(
-    suppression: Suppression, used: set[tuple[Suppression, str]], rules: Container[str], *, judge_use: bool
+    suppression: Suppression,
+    used: set[tuple[Suppression, str]],
+    rules: Container[str],
+    guard: Guard,
+    *,
+    judge_use: bool,
 ) -> Iterator[Finding]:
+    at = suppression.position
     if not suppression.rules:
-        yield _finding(NOT_UNDERSTOOD, suppression, "comment is not a suppression", f"write `{FORM}`")
+        yield told(NOT_UNDERSTOOD, at, "comment is not a suppression", f"write `{FORM}`")
         return
     named = ", ".join(suppression.rules)
-    if not suppression.reason:
-        yield _finding(NO_REASON, suppression, f"suppression of {named} gives no reason", f"write `{FORM}`")
+    explained = explains(suppression.reason)
+    if not explained:
+        what = f"a reason of fewer than {LEAST_WORDS} words" if suppression.reason else "no reason"
+        yield told(NO_REASON, at, f"suppression of {named} gives {what}", f"write `{FORM}`")
     for rule in dict.fromkeys(suppression.rules):
-        if rule not in rules:
-            yield _finding(NO_SUCH_RULE, suppression, f"{rule} is no rule", _remedy(rule, rules))
-        elif rule.startswith(ALWAYS_ON):
-            yield _finding(NO_SUCH_RULE, suppression, f"{rule} cannot be suppressed", "correct what it reports")
-        elif judge_use and not rule.startswith(SERVER) and suppression.reason and (suppression, rule) not in used:
+        if (wrong := misnamed(rule, at, rules)) is not None:
+            yield wrong
+        elif guard.forbids(rule, suppression.file):
+            message = f"{rule} is a rule on security: no comment in a job folder silences it"
+            help = (
+                "correct what it reports, or ask the cluster's owners to list it in clusters/<name>/suppressions.yaml"
+            )
+            yield told(NOT_ALLOWED, at, message, help)
+        elif judge_use and not rule.startswith(SERVER) and explained and (suppression, rule) not in used:
             message = f"suppression of {rule} silences nothing: {rule} finds nothing at {_lines(suppression.target)}"
-            yield _finding(UNUSED, suppression, message, "delete it, or put it at the line that the finding names")
+            yield told(UNUSED, at, message, "delete it, or put it at the line that the finding names")
+
+
+def misnamed(rule: str, at: Position, rules: Container[str]) -> Finding | None:
+    """What is wrong with the name of a rule that is to be silenced."""
+    if rule not in rules:
+        return told(NO_SUCH_RULE, at, f"{rule} is no rule", _remedy(rule, rules))
+    if rule.startswith(ALWAYS_ON):
+        return told(NO_SUCH_RULE, at, f"{rule} cannot be suppressed", "correct what it reports")
+    return None
 
 
 def _remedy(rule: str, rules: Container[str]) -> str:
@@ -195,11 +279,13 @@ def _lines(target: range) -> str:
     return f"line {target.start}" if len(target) == 1 else f"lines {target.start}-{target.stop - 1}"
 
 
-def _finding(rule: Rule, suppression: Suppression, message: str, remedy: str) -> Finding:
-    return Finding(rule.id, rule.name, rule.severity, message, Place("", "", suppression.position), help=remedy)
+def told(rule: Rule, at: Position, message: str, remedy: str) -> Finding:
+    """A finding about a suppression."""
+    return Finding(rule.id, rule.name, rule.severity, message, Place("", "", at), help=remedy)
 
 
-def _always_on(finding: Finding) -> bool:
+def always_on(finding: Finding) -> bool:
+    """True of a finding that nothing silences."""
     return finding.input_error or finding.rule.startswith(ALWAYS_ON)
 
 

@@ -3,7 +3,7 @@
 import difflib
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainyard.changed import changed_files, resolve
@@ -12,17 +12,35 @@ from trainyard.diff.objects import object_diffs, without_twins
 from trainyard.diff.side import Looked, Side
 from trainyard.discover import discover
 from trainyard.errors import InputError
+from trainyard.exempt import LIST
 from trainyard.finding import Finding
 from trainyard.gitfiles import extract
 from trainyard.kustomization import files_read
 from trainyard.listed import PARTS, is_in_place
 from trainyard.pipeline import lint
+from trainyard.suppress import Silenced
+
+Key = tuple[str, str]
+"""Rule and message."""
 
 ALIKE = 0.6
 """Part of a job.yaml that a renamed job keeps."""
 
-Findings = Mapping[str, Sequence[Finding]]
-"""Findings by the job that they reach."""
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What lint says of a folder."""
+
+    findings: tuple[Finding, ...] = ()
+    silenced: tuple[Silenced, ...] = ()
+
+    def keys(self) -> set[Key]:
+        """What makes each of them the same as another one, whether it is told or not."""
+        return {_key(finding) for finding in (*self.findings, *(each.finding for each in self.silenced))}
+
+
+Findings = Mapping[str, Found]
+"""By folder."""
 
 
 def compare(root: Path, base: str, use_cache: bool = True) -> Difference:
@@ -104,6 +122,7 @@ def _differs(before: Side, after: Side, old: str, new: str, differing: frozenset
         reads |= {f"{old}/job.yaml"}
         if any(file.startswith(f"clusters/{cluster}/platform/") for cluster in clusters for file in differing):
             return True
+        reads |= {f"clusters/{cluster}/{LIST}" for cluster in clusters}
     return not reads.isdisjoint(differing)
 
 
@@ -111,7 +130,13 @@ def _findings(root: Path, folders: Sequence[str], changed: str | None, use_cache
     if not folders:
         return {}
     outcome = lint(root, discover(folders, root, root), changed=changed, use_cache=use_cache)
-    return {folder: [finding for finding in outcome.findings if folder in finding.jobs] for folder in folders}
+    return {
+        folder: Found(
+            tuple(finding for finding in outcome.findings if folder in finding.jobs),
+            tuple(silenced for silenced in outcome.suppressed if folder in silenced.finding.jobs),
+        )
+        for folder in folders
+    }
 
 
 def _platform(
@@ -120,7 +145,7 @@ def _platform(
     one = before.renderings[old] if old else None
     other = after.renderings[new] if new else None
     was_made, is_made = one.objects if one else [], other.objects if other else []
-    was, now = findings_before.get(old, ()), findings.get(new, ())
+    was, now = findings_before.get(old, Found()), findings.get(new, Found())
     result = FolderDiff(
         kind=Kind.PLATFORM,
         folder=new or old,
@@ -130,16 +155,24 @@ def _platform(
         numbers=(),
         new=_beyond(now, was),
         fixed=_beyond(was, now) if new else (),
+        silenced=_newly_silenced(now, was),
         problem_before=one.error if one else "",
         problem=other.error if other else "",
     )
-    return result if result.objects or result.new or result.fixed or result.problem else None
+    return result if result.objects or result.new or result.fixed or result.silenced or result.problem else None
 
 
-def _beyond(findings: Sequence[Finding], others: Sequence[Finding]) -> tuple[Told, ...]:
-    """What is found here and not there."""
-    known = {_key(finding) for finding in others}
-    return tuple(_told(finding) for finding in findings if _key(finding) not in known)
+def _beyond(found: Found, other: Found) -> tuple[Told, ...]:
+    """What is told here, and neither told nor silenced there."""
+    known = other.keys()
+    return tuple(_told(finding) for finding in found.findings if _key(finding) not in known)
+
+
+def _newly_silenced(found: Found, before: Found) -> tuple[Told, ...]:
+    """What somebody gives a reason for here and did not before. Another reason is told, too."""
+    known = {(_key(each.finding), each.reason) for each in before.silenced}
+    new = [each for each in found.silenced if (_key(each.finding), each.reason) not in known]
+    return tuple(replace(_told(each.finding), reason=each.reason) for each in new)
 
 
 def _job(
@@ -155,11 +188,11 @@ def _job(
     was_made, is_made = (
         side.renderings[folder].objects if folder else [] for side, folder in ((before, old), (after, new))
     )
-    was, now = findings_before.get(old, ()), findings.get(new, ())
+    was, now = findings_before.get(old, Found()), findings.get(new, Found())
     kind = _kind(old, new, differing)
     names = (old.rpartition("/")[2], new.rpartition("/")[2])
-    known_before = {key for finding in was for key in (_key(finding), _key(finding, *names))}
-    known = {_key(finding) for finding in now}
+    known_before = {key for finding in was.findings for key in (_key(finding), _key(finding, *names))}
+    known = now.keys()
     objects: tuple[ObjectDiff, ...] = ()
     settings: tuple[Change, ...] = ()
     numbers: tuple[Change, ...] = ()
@@ -174,15 +207,19 @@ def _job(
         objects=objects,
         settings=settings,
         numbers=numbers,
-        new=tuple(_told(finding) for finding in now if _key(finding) not in known_before),
+        new=tuple(_told(finding) for finding in now.findings if _key(finding) not in known_before),
+        silenced=_newly_silenced(now, was),
         fixed=tuple(
-            _told(finding) for finding in was if new and known.isdisjoint((_key(finding), _key(finding, *names)))
+            _told(finding)
+            for finding in was.findings
+            if new and known.isdisjoint((_key(finding), _key(finding, *names)))
         ),
         problem_before=one.problem if one else "",
         problem=other.problem if other else "",
     )
     changed = any(change.before != change.after for change in result.numbers)
-    silent = not (result.objects or result.new or result.fixed or result.problem or result.problem_before or changed)
+    told = result.new or result.fixed or result.silenced or result.problem or result.problem_before
+    silent = not (result.objects or told or changed)
     return None if silent and kind is Kind.SHARED else result
 
 
@@ -203,7 +240,7 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str], every: bool) -
             yield Change(name, one, other)
 
 
-def _key(finding: Finding, old: str = "", new: str = "") -> tuple[str, str]:
+def _key(finding: Finding, old: str = "", new: str = "") -> Key:
     """What makes two findings the same: not their lines, and for a renamed job not its name."""
     message = finding.message.replace(old, new) if old and new else finding.message
     return finding.rule, message
@@ -224,7 +261,10 @@ def _grouped(folders: Iterable[FolderDiff]) -> list[FolderDiff]:
         key = (
             tuple(_without(item.title, name) + "\n" + _without("\n".join(item.lines), name) for item in folder.objects),
             tuple(change for change in (*folder.settings, *folder.numbers) if change.before != change.after),
-            tuple((told.rule, _without(told.message, name)) for told in (*folder.new, *folder.fixed)),
+            tuple(
+                (told.rule, _without(told.message, name), told.reason)
+                for told in (*folder.new, *folder.fixed, *folder.silenced)
+            ),
         )
         if folder.kind is not Kind.SHARED or folder.problem or folder.problem_before:
             found.append(folder)

@@ -49,6 +49,7 @@ def _folder(folder: FolderDiff) -> Iterator[str]:
     if folder.shown:
         yield from _table(folder)
     told = [*_findings("new", folder.new), *_findings("fixed", folder.fixed)]
+    told += _findings("newly suppressed", folder.silenced)
     told += [f"<li>{_said(said)}</li>" for said in folder.counted]
     if told:
         yield from ("<ul>", *told, "</ul>")
@@ -73,7 +74,8 @@ def _findings(what: str, told: Sequence[Told]) -> Iterator[str]:
     for finding in told:
         where = f" <code>{_said(finding.where)}</code>" if finding.where else ""
         said = f"{finding.severity}[{finding.rule}] {finding.message}"
-        yield f'<li class="{_said(finding.severity)}">{what}: {_said(said)}{where}</li>'
+        why = f", since: <code>{_said(finding.reason)}</code>" if finding.reason else ""
+        yield f'<li class="{_said(finding.severity)}">{what}: {_said(said)}{where}{why}</li>'
 
 
 def _line(line: str) -> str:

@@ -74,6 +74,7 @@ def _folder(folder: FolderDiff) -> Iterator[str]:
         yield from _table(folder)
         yield ""
     told = [*_findings("new", folder.new), *_findings("fixed", folder.fixed)]
+    told += _findings("newly suppressed", folder.silenced)
     told += [f"- {code(said)}" for said in folder.counted]
     if told:
         yield from told
@@ -96,7 +97,8 @@ def _table(folder: FolderDiff) -> Iterator[str]:
 def _findings(what: str, told: Sequence[Told]) -> Iterator[str]:
     for finding in told:
         where = f" ({code(finding.where)})" if finding.where else ""
-        yield f"- {what}: **{finding.severity}** {code(finding.rule)} {code(finding.message)}{where}"
+        why = f", since: {code(finding.reason)}" if finding.reason else ""
+        yield f"- {what}: **{finding.severity}** {code(finding.rule)} {code(finding.message)}{where}{why}"
 
 
 def _objects(folder: FolderDiff) -> Iterator[str]:

@@ -63,6 +63,8 @@ class Told:
     message: str
     where: str
     """file:line, or empty."""
+    reason: str = ""
+    """Why it is silenced, where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class FolderDiff:
     """GPUs, quota and forecast: all of them, whether they differ or not."""
     new: tuple[Told, ...]
     fixed: tuple[Told, ...]
+    silenced: tuple[Told, ...] = ()
+    """Findings that are not told any more, or never were, since somebody gave a reason in this change."""
     problem_before: str = ""
     """Why the base's side cannot be rendered."""
     problem: str = ""
@@ -156,6 +160,8 @@ class Difference:
         fixed = sum(len(folder.fixed) for folder in self.folders)
         if new or fixed:
             said.append(f"{len(new)} new findings ({self.new_errors} errors), {fixed} fixed")
+        if silenced := sum(len(folder.silenced) for folder in self.folders):
+            said.append(f"{silenced} newly suppressed")
         return ", ".join(said) or "no job and no platform changes"
 
     def _counted(self, kind: Kind) -> list[str]:

@@ -30,6 +30,7 @@ def _folder(folder: FolderDiff, color: bool) -> Iterator[str]:
         yield inert(f"  {visible(change.name):<{wide}}  {visible(said)}")
     yield from _findings("new finding", folder.new)
     yield from _findings("fixed", folder.fixed)
+    yield from _findings("newly suppressed", folder.silenced)
     shown = {f"{item.title} is {item.what}": item for item in folder.detailed}
     yield from (_safe(f"  {said}") for said in folder.counted if said not in shown)
     for said, item in shown.items():
@@ -49,7 +50,8 @@ def moved(change: Change) -> str:
 def _findings(what: str, told: Sequence[Told]) -> Iterator[str]:
     for finding in told:
         where = f" ({finding.where})" if finding.where else ""
-        yield _safe(f"  {what}: {finding.severity}[{finding.rule}] {finding.message}{where}")
+        why = f", since: {finding.reason}" if finding.reason else ""
+        yield _safe(f"  {what}: {finding.severity}[{finding.rule}] {finding.message}{where}{why}")
 
 
 def _safe(line: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FINDINGS, UsageError
 from trainyard.finding import Finding, Severity
 from trainyard.frozen import dataclass
+from trainyard.suppress import Silenced
 
 if TYPE_CHECKING:
     from trainyard.rules.registry import Rule
@@ -36,8 +37,8 @@ class Report:
     """In the order in which they are printed."""
     units: tuple[str, ...]
     """Names of all jobs or manifests that were judged, those without findings included."""
-    suppressed: int = 0
-    """Findings that a comment silenced."""
+    suppressed: tuple[Silenced, ...] = ()
+    """What was found and is not told, with the reasons."""
     cached: int = 0
     """Units that are unchanged since the last run."""
     seconds: float = 0.0

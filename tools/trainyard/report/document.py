@@ -8,6 +8,7 @@ from trainyard.report import Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.summary import totals
 from trainyard.report.where import file_of, position_of
+from trainyard.suppress import Silenced
 
 VERSION = 1
 
@@ -24,6 +25,7 @@ def document(report: Report) -> dict[str, Any]:
         "version": VERSION,
         "findings": [_finding(finding) for finding in report.findings],
         "fixed": [_fixed(finding) for finding in report.fixed],
+        "suppressed": [_suppressed(silenced) for silenced in report.suppressed],
         "summary": {
             "jobs": len(report.units),
             "jobs_with_findings": len(report.affected()),
@@ -31,7 +33,7 @@ def document(report: Report) -> dict[str, Any]:
             "warnings": found[Severity.WARNING],
             "infos": found[Severity.INFO],
             "bad_inputs": sum(finding.input_error for finding in report.findings),
-            "suppressed": report.suppressed,
+            "suppressed": len(report.suppressed),
             "unchanged": report.cached,
             "seconds": round(report.seconds, 3),
             "fail_on": report.fail_on.label,
@@ -53,6 +55,20 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "help": whole(finding.help),
         "input_error": finding.input_error,
         "fix": None if finding.fix is None else _fix(finding.fix),
+    }
+
+
+def _suppressed(silenced: Silenced) -> dict[str, Any]:
+    finding, by = silenced.finding, silenced.by
+    return {
+        "rule": whole(finding.rule),
+        "severity": finding.severity.label,
+        "message": whole(finding.message),
+        **_place(finding.place),
+        "jobs": [whole(job) for job in finding.jobs],
+        "reason": whole(silenced.reason),
+        "by": {"file": whole(by.file), "line": by.line, "column": by.column},
+        "listed": silenced.is_listed,
     }
 
 

@@ -14,6 +14,7 @@ from trainyard.report import LineOf, Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.where import field_of, file_of, position_of, unknown_place
 from trainyard.rules.registry import Rule
+from trainyard.suppress import Silenced
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -41,7 +42,10 @@ def log(report: Report, rules: Mapping[str, Rule]) -> dict[str, Any]:
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the repository."}}},
         "invocations": [{"executionSuccessful": not any(finding.input_error for finding in report.findings)}],
-        "results": [_result(finding, index, twins, report.line_of) for finding in report.findings],
+        "results": [
+            *(_result(finding, index, twins, report.line_of) for finding in report.findings),
+            *(_suppressed(silenced, index, twins, report.line_of) for silenced in report.suppressed),
+        ],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -87,6 +91,17 @@ def _result(finding: Finding, index: Mapping[str, int], twins: Counter[str], lin
     if finding.fix is not None and finding.fix.edits:
         result["fixes"] = [_fix(finding.fix)]
     return result
+
+
+def _suppressed(silenced: Silenced, index: Mapping[str, int], twins: Counter[str], line_of: LineOf) -> dict[str, Any]:
+    """A result that viewers leave out of what is open, and show with its reason."""
+    suppression = {
+        "kind": "external" if silenced.is_listed else "inSource",
+        "status": "accepted",
+        "justification": whole(silenced.reason),
+        "location": _location(Place("", "", silenced.by), ()),
+    }
+    return {**_result(silenced.finding, index, twins, line_of), "suppressions": [suppression]}
 
 
 def _fix(fix: Fix) -> dict[str, Any]:

@@ -41,10 +41,16 @@ def summary(report: Report) -> str:
     if report.cached:
         notes.append(f"{report.cached} unchanged since the last run")
     if report.suppressed:
-        notes.append(f"{count(report.suppressed, 'finding')} suppressed")
+        notes.append(f"{count(len(report.suppressed), 'finding')} suppressed: {_rules(report)}")
     if fixable := _fixable(report):
         notes.append(fixable)
     return f"{text} ({', '.join(notes)})" if notes else text
+
+
+def _rules(report: Report) -> str:
+    """`NCL003, SEC005 x2`: which rules were silenced."""
+    times = Counter(silenced.finding.rule for silenced in report.suppressed)
+    return ", ".join(visible(rule) if number == 1 else f"{visible(rule)} x{number}" for rule, number in times.items())
 
 
 def fixes_made(report: Report, verb: str = "fixed") -> Iterator[str]:

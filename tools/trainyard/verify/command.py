@@ -135,7 +135,7 @@ def with_server(root: Path, outcome: "Outcome") -> "Outcome":
 def build() -> None:
     """Build the control plane where that was not done yet; it says how long that takes."""
     bootstrap = Path(__file__).parents[2] / "bootstrap.py"
-    done = subprocess.run([sys.executable, bootstrap, "controlplane"], stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run([sys.executable, "-I", bootstrap, "controlplane"], stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
         raise Fault("the control plane was not built")
 
