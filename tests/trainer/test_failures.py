@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with room for three checkpoints of the test's model, which take 1.4 MB each."""
+    """A file system with room for three checkpoints of the test's model, which take 1.3 MB each."""
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", folder], check=True)

@@ -1,10 +1,13 @@
-"""However ranks share a model, they train the same one: the loss curve is that of one rank."""
+"""However ranks share a model, they train the same one, and the one that its name says."""
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.trainer.conftest import WAYS, Run, Trained, Trainer
+from tests.trainer import independent
+from tests.trainer.conftest import MODELS, WAYS, Run, Trained, Trainer
 
 pytestmark = pytest.mark.torch
 
@@ -12,15 +15,41 @@ TOLERANCE = 2e-5
 """Relative difference of losses in fp32 on the same data: sums are taken in another order, and that is all."""
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("way", WAYS)
-def test_loss_curve_is_that_of_one_rank(trained: Trained, one_rank: Run, way: str, ranks: int) -> None:
-    run, _ = trained(way, ranks)
+Reference = Callable[[str], independent.Curve]
+
+
+@pytest.fixture(scope="session")
+def reference(text: Path, images: Path) -> Reference:
+    """The same run by Hugging Face's model and a loop of the test's own."""
+
+    @cache
+    def once(model: str) -> independent.Curve:
+        return independent.curve(model, images if model.startswith("vit") else text)
+
+    return once
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("way", "ranks"), [("ddp", 1), *((way, 2) for way in WAYS)])
+def test_every_way_trains_the_model_that_other_code_trains(
+    trained: Trained, reference: Reference, way: str, ranks: int, model: str
+) -> None:
+    run, _ = trained(way, ranks, model)
 
     assert run.code == 0, run.errors
     assert len(run.curve) == 12
-    assert run.curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
+    assert run.curve == pytest.approx(reference(model).losses, rel=TOLERANCE)
+    norms = {line["step"]: line["gradient_norm"] for line in run.lines if "step" in line}
+    assert norms == pytest.approx(reference(model).norms, rel=1e-4)
     assert run.result["world_size"] == ranks
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_so_do_four_ranks(trained: Trained, reference: Reference, way: str) -> None:
+    run, _ = trained(way, 4)
+
+    assert run.code == 0, run.errors
+    assert run.curve == pytest.approx(reference("llama-tiny-tied").losses, rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("keys", [["micro_batch=2", "accumulation=4"], ["activation_checkpointing=full"],
@@ -45,16 +74,6 @@ def test_layers_that_are_computed_again_train_alike(train: Trainer, one_rank: Ru
     assert run.code == 0, run.errors
     for step in (1, 2, 3):  # the learning rate is the longer run's up to here
         assert run.curve[step] == pytest.approx(one_rank.curve[step], rel=TOLERANCE)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_images_train_alike(train: Trainer, images: Path, way: str) -> None:
-    keys = ["model=vit-tiny", f"dataset={images}", "steps=4"]
-    alone = train("run=alone", *keys)
-
-    run = train("run=many", *keys, *WAYS[way], ranks=2)
-
-    assert run.curve == pytest.approx(alone.curve, rel=TOLERANCE), run.errors
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
