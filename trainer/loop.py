@@ -1,11 +1,10 @@
 """A run: join the others, resume, take the steps, save, end."""
 
-import gc
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +137,10 @@ class Training:
         end = self.schedule.total
         ahead = data.steps(self.dataset, self.config.seed, self.share, self.samples, end, self.config.data.workers)
         self.ends.callback(ahead.close)  # type: ignore[attr-defined]
-        with self._trace() as trace, self._collecting() as collect:
+        with self._trace() as trace, process.collecting(self.config.collect_every_steps) as collect:
             for batches in self._timed(ahead):
                 self._step(batches)
-                collect()
+                collect(self.step)
                 if trace:
                     trace.step()
         self._settle(last=True)
@@ -152,22 +151,6 @@ class Training:
         self.report.result(result)
         dist.barrier()
         return result
-
-    @contextmanager
-    def _collecting(self) -> Iterator[Callable[[], object]]:
-        """Collects garbage at the same steps on all ranks: one that stops for it on its own holds up all others."""
-        every = self.config.collect_every_steps
-        if not every:
-            yield lambda: None
-            return
-        gc.collect()
-        gc.freeze()  # what is there now stays, and need not be looked through again
-        gc.disable()
-        try:
-            yield lambda: gc.collect() if self.step % every == 0 else None
-        finally:
-            gc.enable()
-            gc.unfreeze()
 
     def _timed(self, ahead: Iterator[list[MicroBatch]]) -> Iterator[list[MicroBatch]]:
         """The batches of each step, with the time that was waited for them."""

@@ -1,10 +1,12 @@
 """What a rank sets for its own process, before PyTorch is imported, and the launcher that it does not outlive."""
 
+import gc
 import os
 import sys
 import threading
 import time
-from collections.abc import MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from trainer.config import Config
@@ -49,6 +51,25 @@ def end_with_launcher(ranks: Ranks) -> None:
         os._exit(PeerLostError.code)
 
     threading.Thread(target=watch, name="launcher", daemon=True).start()
+
+
+@contextmanager
+def collecting(every_steps: int) -> Iterator[Callable[[int], object]]:
+    """Has garbage collected where what it gives is called with a step at which it is due; 0: when Python likes.
+
+    All ranks do it at the same steps: one that stops for it at a time of its own holds up all others.
+    """
+    if not every_steps:
+        yield lambda _: None
+        return
+    gc.collect()
+    gc.freeze()  # what is there now stays, and need not be looked through again
+    gc.disable()
+    try:
+        yield lambda step: gc.collect() if step % every_steps == 0 else None
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 def cores() -> int:

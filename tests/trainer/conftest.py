@@ -186,6 +186,21 @@ def train(text: Path, tmp_path: Path) -> Trainer:
     return Trainer(text, tmp_path / "checkpoints")
 
 
+def plain_tensors(folder: Path) -> dict[str, Any]:
+    """A checkpoint's tensors, read whole as any program reads them with PyTorch alone."""
+    import torch
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
+    from torch.distributed.checkpoint.state_dict_loader import load
+
+    reader = FileSystemReader(folder)
+    state = {
+        name: torch.empty(stored.size)  # type: ignore[union-attr]
+        for name, stored in reader.read_metadata().state_dict_metadata.items()
+    }
+    load(state, storage_reader=reader, no_dist=True)
+    return state
+
+
 WAYS = {
     "ddp": ["parallelism=ddp"],
     "fsdp": ["parallelism=fsdp"],
