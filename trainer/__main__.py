@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from trainer import manual, process, sources
+from trainer import launch, manual, process, sources
 from trainer.errors import Preempted, TrainerError
 from trainer.presets import PRESETS, weights
 
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         config = sources.read(arguments)
         process.set_variables(config)
+        process.end_with_launcher(launch.find())
         from trainer.loop import run  # torch takes seconds to import; a misspelt key is told before
 
         run(config)

@@ -45,6 +45,8 @@ class Saver:
         self.manifest: Manifest | None = None
         self.started = 0.0
         self.late = False
+        self.newest: int | None = None
+        """Step of the checkpoint that this run has saved last, or was resumed from."""
         self.failures = 0
         """Failed saves in a row, on rank 0."""
 
@@ -100,15 +102,15 @@ class Saver:
         if FAILED in statuses:
             self._failed(_reason(error) if error else "another rank could not write its part")
             return False
-        if self.ranks.rank != 0:
-            return True
-        try:
-            self._publish()
-        except (OSError, ValueError) as found:
-            self._failed(_reason(found))
-            return False
-        self.failures = 0
-        self._retain()
+        if self.ranks.rank == 0:
+            try:
+                self._publish()
+            except (OSError, ValueError) as found:
+                self._failed(_reason(found))
+                return False
+            self.failures = 0
+            self._retain()
+        self.newest = self._step
         return True
 
     def _publish(self) -> None:

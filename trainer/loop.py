@@ -37,7 +37,6 @@ def run(config: Config) -> Result:
     what a user can mend; Preempted once a run that was told to stop is saved.
     """
     ranks = launch.find()
-    process.end_with_launcher(ranks)
     report = Report(ranks.rank == 0)
     storage = Storage(Path(config.checkpoint.dir) / config.run)
     done = storage.done()
@@ -55,10 +54,10 @@ def run(config: Config) -> Result:
         stop = Stop()
         ends.callback(stop.close)
         since = time.monotonic()
-        ends.enter_context(group.joined(ranks, device, config.start_timeout_seconds))
-        if ranks.world > 1:
-            report.say(f"rendezvous: {ranks.world} ranks met after {time.monotonic() - since:.1f} s")
         try:
+            ends.enter_context(group.joined(ranks, device, config.start_timeout_seconds))
+            if ranks.world > 1:
+                report.say(f"rendezvous: {ranks.world} ranks met after {time.monotonic() - since:.1f} s")
             return Training(config, shape, ranks, device, share, dataset, storage, stop, report, ends).run(done)
         except RuntimeError as error:
             if isinstance(error, dist.DistError) or "gloo/transport" in str(error):
@@ -128,6 +127,7 @@ class Training:
         resumed = checkpoint.resume(self.engine, self.storage, self.ranks, self.config, self.report.say)
         if resumed is not None:
             self.samples, self.updates, self.resumed_from = resumed.samples, resumed.updates, resumed.step
+            self.saver.newest = resumed.step
             self.report.say(f"checkpoint: resumed from step {resumed.step}, saved by {resumed.world_size} ranks")
         elif done and not self.config.checkpoint.start_over:
             raise NoUsableCheckpointError(
@@ -311,7 +311,7 @@ class Training:
     def _save_now(self) -> None:
         """Saves the step that was taken last, unless it is saved already, and waits for it."""
         self._noted(self.saver.finish())
-        if self.step in checkpoint.from_rank_0(self.ranks, self.storage.steps)[:1]:
+        if checkpoint.from_rank_0(self.ranks, lambda: self.saver.newest) == self.step:
             return
         self._begin()
         saved = self.saver.finish()

@@ -38,7 +38,7 @@ def set_variables(config: Config, environment: MutableMapping[str, str] = os.env
 
 def end_with_launcher(ranks: Ranks) -> None:
     """Ends this process soon after the launcher that started it is gone, as after kill -9: whatever the process waits
-    for then, nobody else would end it."""
+    for then, nobody else would end it. A launcher that is gone before this is called cannot be told from others."""
     if ranks.launcher not in WATCHED:
         return
     parent = os.getppid()

@@ -169,11 +169,14 @@ class Storage:
         """What the run's last line said, if it is over. Raises CheckpointError and StorageError."""
         path = self.root / DONE
         try:
-            return dict(json.loads(read(path, Path.read_bytes)))
+            content = json.loads(read(path, Path.read_bytes))
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise CheckpointError(f"{path} cannot be read: {error}") from error
+        if not isinstance(content, dict):
+            raise CheckpointError(f"{path} cannot be read: it holds no object")
+        return content
 
     def mark_done(self, result: Mapping[str, Any]) -> None:
         """Marks the run as over. Raises CheckpointError."""

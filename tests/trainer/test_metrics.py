@@ -120,8 +120,8 @@ def _event(name: str, start: float, end: float, **fields: Any) -> FunctionEvent:
 
 
 def test_on_a_gpu_only_kernels_count() -> None:
-    """A step as kineto records it: 600 us of a collective, of which a product covers 200. Beside it the host's calls, one
-    of which waits for all of it, the range that carries the collective's name, and a checkpoint's copy to the host."""
+    """A step as kineto records it: 600 us of a collective, of which a product covers 200; beside it the host's calls,
+    of which one waits for all of it, the range with the collective's name, and a checkpoint's copy to the host."""
     gpu = {"device_type": DeviceType.CUDA}
     events = [
         _event("aten::mm", 0, 40),
