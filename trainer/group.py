@@ -69,9 +69,12 @@ def set_timeout(seconds: float) -> None:
     dist.set_timeout(timedelta(seconds=seconds))
 
 
-def set_precision(tf32: bool) -> None:
-    """Says how GPUs multiply matrices of fp32 numbers: as they are, or rounded to TF32."""
-    torch.backends.cuda.matmul.fp32_precision = "tf32" if tf32 else "ieee"
+def set_precision(tf32: bool, device: torch.device) -> None:
+    """Says how a GPU multiplies matrices of fp32 numbers: as they are, or rounded to TF32. A CPU does as they are.
+
+    The settings by backend, which are newer, cannot be read in the way in which torch.compile reads them.
+    """
+    torch.set_float32_matmul_precision("high" if tf32 and device.type == "cuda" else "highest")
 
 
 def set_threads(count: int) -> None:

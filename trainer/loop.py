@@ -85,7 +85,7 @@ class Training:
         self.dataset, self.storage, self.stop, self.report, self.ends = dataset, storage, stop, report, ends
         storage.attempt = checkpoint.from_rank_0(ranks, lambda: uuid.uuid4().hex[:8])
         checkpoint.from_rank_0(ranks, storage.prepare)
-        group.set_precision(config.tf32)
+        group.set_precision(config.tf32, device)
         self.engine = parallel.engine(config, shape, device, share)
         group.set_threads(process.threads(config, ranks, self.engine.offloads))
         self.schedule = schedule.schedule(config, share.global_batch)

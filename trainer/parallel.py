@@ -130,7 +130,9 @@ def shard(model: models.Model, config: Config, mesh: DeviceMesh) -> None:
     options = {
         "mesh": mesh,
         "mp_policy": MixedPrecisionPolicy(param_dtype=low, reduce_dtype=torch.float32),
-        "offload_policy": CPUOffloadPolicy() if config.fsdp.offload else OffloadPolicy(),
+        "offload_policy": CPUOffloadPolicy(pin_memory=mesh.device_type == "cuda")
+        if config.fsdp.offload
+        else OffloadPolicy(),
     }
     again = config.fsdp.reshard_after_forward
     last: list[nn.Module] = [model.norm, model.head]

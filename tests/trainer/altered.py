@@ -3,6 +3,7 @@
 untied   embedding and head are not made one
 memory   standard error says how many bytes a resume adds to the process at its most, and which collectives a save calls
 waits    standard error says where the host waited for a number in each step
+gathers  standard error says how many numbers were gathered in each step
 """
 
 import json
@@ -30,10 +31,12 @@ class Collectives(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.called: list[str] = []
+        self.gathered = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.namespace == "c10d":
             self.called.append(str(func))
+            self.gathered += args[0].numel() if "_allgather_base_" in str(func) else 0
         return func(*args, **(kwargs or {}))
 
 
@@ -101,12 +104,24 @@ def waits() -> None:
     loop.Training._step = watched  # type: ignore[method-assign]
 
 
+def gathers() -> None:
+    passes = loop.Training._passes
+
+    def listened(self: loop.Training, batches: Any) -> Any:
+        with Collectives() as heard:
+            found = passes(self, batches)
+        say("gathered", heard.gathered)
+        return found
+
+    loop.Training._passes = listened  # type: ignore[method-assign]
+
+
 def say(what: str, value: object) -> None:
     sys.stderr.write(json.dumps({what: value, "rank": int(os.environ["RANK"])}) + "\n")
 
 
 if __name__ == "__main__":
-    {"untied": untied, "memory": memory, "waits": waits}[sys.argv[1]]()
+    {"untied": untied, "memory": memory, "waits": waits, "gathers": gathers}[sys.argv[1]]()
     code = main(sys.argv[2:])
     sys.stderr.flush()
     os._exit(code)

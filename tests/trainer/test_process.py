@@ -89,13 +89,18 @@ def test_an_offloaded_optimizer_has_its_share_of_the_cores(asked: int, offloads:
     assert 1 <= process.cores() <= (os.cpu_count() or 1)
 
 
-def test_tf32_is_what_the_key_says() -> None:
-    found = []
-    for asked in (False, True, False):
-        group.set_precision(asked)
-        found.append(torch.backends.cuda.matmul.fp32_precision)
+TF32 = [(False, "cuda", False), (True, "cuda", True), (True, "cpu", False)]
 
-    assert found == ["ieee", "tf32", "ieee"]
+
+@pytest.mark.parametrize(("asked", "device", "expected"), TF32)
+def test_tf32_is_what_the_key_says_and_on_gpus_alone(asked: bool, device: str, expected: bool) -> None:
+    try:
+        group.set_precision(asked, torch.device(device))
+
+        assert torch.backends.cuda.matmul.allow_tf32 == expected  # as torch.compile asks
+        assert torch.backends.cuda.matmul.fp32_precision == ("tf32" if expected else "ieee")  # as cuBLAS is told
+    finally:
+        group.set_precision(False, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("when", ["training", "starting"])
