@@ -3,17 +3,17 @@
 __main__                 the command line
 config, sources, manual  what to train: keys; the file, environment and command line that set them; --help
 errors                   what a user can mend, and the exit code of each
-launch, group            which rank this process is, who the others are, and how they talk
+launch, process, group   which rank this process is, what it sets for itself, who the others are, how they talk
 index, order, cache,
 data                     samples on disk, which one comes when, their copy on the node, a rank's share of each step
 schedule                 batch and learning rate by samples
 presets, transformer,
-vision, model            shapes and modules, built without memory and filled rank by rank
+loss, vision, model      shapes and modules, built without memory and filled rank by rank
 optimizer, parallel,
 zero                     one engine out of ddp, fsdp or deepspeed
-storage, checkpoint,
-cadence                  a run on storage, written so that a crash costs little
-stop, loop               the steps, and how they end early
+storage, pieces,
+checkpoint, cadence      a run on storage, written so that a crash costs little
+stop, control, loop      the steps, what ranks tell each other in them, and how they end early
 straggler, exposed,
 metrics, report          what can be seen of it
 

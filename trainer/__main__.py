@@ -5,8 +5,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from trainer import manual, sources
+from trainer import launch, manual, process, sources
 from trainer.errors import Preempted, TrainerError
+from trainer.presets import PRESETS, weights
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -22,6 +23,8 @@ def main(arguments: Sequence[str]) -> int:
             sys.stdout.write(json.dumps(sources.dump(config), indent=1) + "\n")
             return 0
         config = sources.read(arguments)
+        process.set_variables(config)
+        process.end_with_launcher(launch.find())
         from trainer.loop import run  # torch takes seconds to import; a misspelt key is told before
 
         run(config)
@@ -34,11 +37,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print_models() -> int:
-    from trainer import model
-    from trainer.presets import PRESETS
-
     for name, shape in PRESETS.items():
-        sys.stdout.write(f"{name:16} {model.parameters(model.build(shape, 'none', False)):>15,} weights\n")
+        sys.stdout.write(f"{name:16} {weights(shape):>15,} weights\n")
     return 0
 
 

@@ -168,18 +168,17 @@ def main() -> int:
     try:
         ranks = launch.find()
         device = group.device_of(ranks, given.device)
-        leave = group.join(ranks, device, timeout_seconds=600)
+        largest = given.max_bytes or LARGEST[device.type]
+        with group.joined(ranks, device, timeout_seconds=600):
+            found = measure(Bench(ranks, device, given.repeat), names, sizes_between(given.min_bytes, largest))
     except TrainerError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.code
-    largest = given.max_bytes or LARGEST[device.type]
-    found = measure(Bench(ranks, device, given.repeat), names, sizes_between(given.min_bytes, largest))
     if ranks.rank == 0:
         text = json.dumps(found)
         sys.stdout.write(text + "\n")
         if given.out:
             given.out.write_text(text + "\n")
-    leave()
     return 0 if all(row["correct"] for row in found["collectives"]) else 1
 
 

@@ -5,6 +5,8 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,12 +17,12 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
-from torch.distributed.tensor import DTensor
 
 from trainer.config import Config
-from trainer.errors import CheckpointError, ConfigError
+from trainer.errors import CheckpointError, ConfigError, NoUsableCheckpointError, StorageError, TrainerError
 from trainer.launch import Ranks
-from trainer.parallel import Engine, State
+from trainer.parallel import Engine
+from trainer.pieces import Piece, Reads, State, Writes, misfits
 from trainer.storage import Damaged, Manifest, Storage, digest_of, write_synced
 
 IDLE, WRITING, WRITTEN, FAILED = range(4)
@@ -35,13 +37,16 @@ class Saver:
 
     def __init__(self, storage: Storage, ranks: Ranks, config: Config, say: Say) -> None:
         self.storage, self.ranks, self.config, self.say = storage, ranks, config, say
-        self.group: Any = dist.new_group(backend="gloo")
+        waits = timedelta(seconds=config.checkpoint.timeout_seconds)
+        self.group: Any = dist.new_group(backend="gloo", timeout=waits)
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self.stage = Stage()
         self.writing: Future[None] | None = None
         self.manifest: Manifest | None = None
         self.started = 0.0
         self.late = False
+        self.newest: int | None = None
+        """Step of the checkpoint that this run has saved last, or was resumed from."""
         self.failures = 0
         """Failed saves in a row, on rank 0."""
 
@@ -53,10 +58,11 @@ class Saver:
 
     def _write(self, part: Path, staged: State) -> None:
         """Writes this rank's files and their digests."""
+        self.stage.wait()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             writer = FileSystemWriter(part, thread_count=1, overwrite=True)
-            save(staged, storage_writer=writer, process_group=self.group)
+            save(staged, storage_writer=writer, planner=Writes(), process_group=self.group)
         names = [path.name for path in part.glob(f"__{self.ranks.rank}_*")]
         names += [".metadata"] if self.ranks.rank == 0 else []
         write_synced(part / self._digests(self.ranks.rank), {name: digest_of(part / name) for name in names})
@@ -96,14 +102,15 @@ class Saver:
         if FAILED in statuses:
             self._failed(_reason(error) if error else "another rank could not write its part")
             return False
-        if self.ranks.rank != 0:
-            return True
-        try:
-            self._publish()
-        except (OSError, ValueError) as found:
-            self._failed(_reason(found))
-            return False
-        self.failures = 0
+        if self.ranks.rank == 0:
+            try:
+                self._publish()
+            except (OSError, ValueError) as found:
+                self._failed(_reason(found))
+                return False
+            self.failures = 0
+            self._retain()
+        self.newest = self._step
         return True
 
     def _publish(self) -> None:
@@ -116,7 +123,12 @@ class Saver:
             path.unlink()
         fields = {name: getattr(self.manifest, name) for name in Manifest.__dataclass_fields__}
         self.storage.publish(Manifest(**fields | {"files": files}))
-        self.storage.retain(self.config.checkpoint.keep, self.config.checkpoint.keep_every)
+
+    def _retain(self) -> None:
+        try:
+            self.storage.retain(self.config.checkpoint.keep, self.config.checkpoint.keep_every)
+        except (OSError, StorageError) as found:
+            self.say(f"checkpoint: older ones could not be removed: {_reason(found)}")
 
     def _failed(self, reason: str) -> None:
         self.failures += 0 if self.late else 1
@@ -144,41 +156,61 @@ class Saver:
 
 
 class Stage:
-    """Host memory that a state is copied into: taken once, pinned where a GPU copies from."""
+    """Host memory that a state is copied into: taken once, and pinned where a GPU copies from.
+
+    A GPU copies on a stream of its own, beside the next step's passes, which change none of it; only the weights' next
+    change waits for the copy.
+    """
 
     def __init__(self) -> None:
-        self.held: State = {}
+        self.held: dict[str, Tensor] = {}
+        self.stream: torch.cuda.Stream | None = None
 
     @torch.no_grad()
     def copy(self, state: State) -> State:
-        staged: State = {}
-        for name, tensor in state.items():
-            local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        """The state with each piece's values in host memory; on a GPU they are there after `wait`."""
+        for name, piece in state.items():
             if name not in self.held:
-                self.held[name] = torch.empty(local.shape, dtype=local.dtype, pin_memory=local.is_cuda)
-            self.held[name].copy_(local, non_blocking=True)
-            staged[name] = _like(tensor, self.held[name])
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        return staged
+                self.held[name] = torch.empty(
+                    piece.values.shape, dtype=piece.values.dtype, pin_memory=piece.values.is_cuda
+                )
+        with self._beside(next(iter(state.values())).values.device):
+            for name, piece in state.items():
+                self.held[name].copy_(piece.values, non_blocking=True)
+        return {name: Piece(piece.size, piece.start, self.held[name]) for name, piece in state.items()}
 
+    def _beside(self, device: torch.device) -> AbstractContextManager[object]:
+        if device.type != "cuda":
+            return nullcontext()
+        self.stream = self.stream or torch.cuda.Stream(device)
+        self.stream.wait_stream(torch.cuda.current_stream(device))
+        return torch.cuda.stream(self.stream)
 
-def _like(tensor: Tensor, local: Tensor) -> Tensor:
-    if not isinstance(tensor, DTensor):
-        return local
-    return DTensor.from_local(
-        local, tensor.device_mesh, tensor.placements, run_check=False, shape=tensor.shape, stride=tensor.stride()
-    )
+    def before_change(self) -> None:
+        """Has the device finish a copy before it goes on to change what is copied."""
+        if self.stream is not None:
+            torch.cuda.current_stream(self.stream.device).wait_stream(self.stream)
+
+    def wait(self) -> None:
+        """Returns once the copy is in host memory."""
+        if self.stream is not None:
+            self.stream.synchronize()
 
 
 def _read_digests(path: Path) -> dict[str, tuple[int, str]]:
     return {name: (size, sha256) for name, (size, sha256) in json.loads(path.read_text()).items()}
 
 
-def _reason(error: BaseException) -> str:
-    """One line for what went wrong, without torch's wrapping."""
+def _cause(error: BaseException) -> BaseException:
+    """What went wrong on the first rank on which something did, without torch's wrapping."""
     if isinstance(error, CheckpointException) and error.failures:
-        error = next(iter(error.failures.values()))[0]
+        return next(iter(error.failures.values()))[0]
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    """One line for what went wrong."""
+    error = _cause(error)
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error) or type(error).__name__
@@ -188,67 +220,92 @@ def _reason(error: BaseException) -> str:
 
 
 def resume(engine: Engine, storage: Storage, ranks: Ranks, config: Config, say: Say) -> Manifest | None:
-    """Fills the engine from the newest whole checkpoint, and says why newer ones were skipped.
+    """Fills the engine from the newest whole checkpoint, and says why newer ones were skipped; None if there is none.
 
-    Raises ConfigError where the checkpoint is another model's, CheckpointError where it cannot be read after all.
+    Raises ConfigError where the checkpoint is another model's, NoUsableCheckpointError where there are checkpoints and
+    none is whole, StorageError where storage does not give one, CheckpointError where it cannot be read after all.
     """
-    steps = from_rank_0(storage.steps() if ranks.rank == 0 else [])
+    steps = from_rank_0(ranks, storage.steps)
     for step in steps:
-        manifest, reason = _examined(storage, step, ranks)
-        if manifest is None:
-            say(f"checkpoint: step {step} is skipped: {reason}")
+        found = _examined(storage, step, ranks)
+        if isinstance(found, Damaged):
+            storage.damaged.add(step)
+            say(f"checkpoint: step {step} is skipped: {found}")
             continue
         for key in ("model", "seed"):
-            if getattr(manifest, key) != getattr(config, key):
+            if getattr(found, key) != getattr(config, key):
                 raise ConfigError(
-                    f"{storage.folder(step)} has {key} {getattr(manifest, key)}, this run {getattr(config, key)}: "
+                    f"{storage.folder(step)} has {key} {getattr(found, key)}, this run {getattr(config, key)}: "
                     "give the run another name"
                 )
-        _read(engine, storage.folder(step), manifest)
-        return manifest
+        _read(engine, storage.folder(step), found)
+        return found
+    if steps and not config.checkpoint.start_over:
+        raise NoUsableCheckpointError(
+            f"{storage.root} has checkpoints of {len(steps)} steps, the newest {steps[0]}, and none is usable: "
+            "mend one, or set checkpoint.start_over=true to start at step 1"
+        )
     return None
 
 
-def _examined(storage: Storage, step: int, ranks: Ranks) -> tuple[Manifest | None, str]:
-    """The manifest of a whole checkpoint, or why it is not whole; the ranks share the reading."""
-    found: tuple[Manifest | None, str] = (None, "")
-    if ranks.rank == 0:
+def _examined(storage: Storage, step: int, ranks: Ranks) -> Manifest | Damaged:
+    """The manifest of a whole checkpoint, or why it is not whole; the ranks share the reading. Raises StorageError."""
+
+    def described() -> Manifest | Damaged:
         try:
-            found = storage.manifest(step), ""
+            return storage.manifest(step)
         except Damaged as error:
-            found = None, str(error)
-    manifest, reason = from_rank_0(found)
-    if manifest is None:
-        return None, reason
-    mine = ""
+            return error
+
+    manifest = from_rank_0(ranks, described)
+    if isinstance(manifest, Damaged):
+        return manifest
+    mine: Exception | None = None
     try:
         storage.check_digests(manifest, sorted(manifest.files)[ranks.rank :: ranks.world])
-    except Damaged as error:
-        mine = str(error)
-    reasons = [""] * ranks.world
-    dist.all_gather_object(reasons, mine)
-    reason = next((reason for reason in reasons if reason), "")
-    return (None, reason) if reason else (manifest, "")
+    except (Damaged, StorageError) as error:
+        mine = error
+    errors: list[Exception | None] = [None] * ranks.world
+    dist.all_gather_object(errors, mine)
+    for found in errors:
+        if isinstance(found, StorageError):
+            raise found
+    return next((found for found in errors if isinstance(found, Damaged)), manifest)
 
 
 def _read(engine: Engine, folder: Path, manifest: Manifest) -> None:
     def read(state: State) -> None:
-        load(state, storage_reader=FileSystemReader(folder))
+        reader = FileSystemReader(folder)
+        wrong = misfits(state, reader.read_metadata().state_dict_metadata)
+        if wrong:
+            more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+            raise ConfigError(f"{folder} is not of this model: {'; '.join(wrong[:3])}{more}: give the run another name")
+        load(state, storage_reader=reader, planner=Reads())
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             engine.restore(read, manifest.updates)
     except (CheckpointException, OSError) as error:
-        raise CheckpointError(f"{folder} cannot be read: {_reason(error)}") from error
+        cause = _cause(error)
+        kind = StorageError if isinstance(cause, OSError) else CheckpointError
+        raise kind(f"{folder} cannot be read: {_reason(cause)}") from error
     engine.set_numbers(dict(manifest.numbers))
 
 
-def from_rank_0(value: T) -> T:
-    """What rank 0 has, on all ranks."""
-    box = [value]
-    dist.broadcast_object_list(box, src=0)
-    return box[0]
+def from_rank_0(ranks: Ranks, ask: Callable[[], T]) -> T:
+    """What rank 0 is answered, on all ranks; the error that it meets is raised on all of them."""
+    answer: list[Any] = [None]
+    if ranks.rank == 0:
+        try:
+            answer = [ask()]
+        except TrainerError as error:
+            answer = [error]
+    dist.broadcast_object_list(answer, src=0)
+    if isinstance(answer[0], TrainerError):
+        raise answer[0]
+    found: T = answer[0]
+    return found
 
 
 def manifest(

@@ -46,6 +46,7 @@ class Checkpoint:
     keep: int = key(3, "newest checkpoints that are kept", "checkpoints", low=1)
     keep_every: int = key(0, "checkpoints at multiples of so many steps are kept forever; 0: none", "steps", low=0)
     background: bool = key(True, "write while training goes on; false: training waits")
+    start_over: bool = key(False, "start at step 1 where the run has checkpoints and none of them is usable")
     failures: int = key(3, "failed saves in a row after which the run ends", "saves", low=1)
     timeout_seconds: float = key(1800.0, "longest time that a save may take", "seconds", low=0, above=True)
 
@@ -98,6 +99,9 @@ class Config:
     model: str = key("gpt2-124m", "preset of a model; `python -m trainer --models` lists them")
     parallelism: Parallelism = key("ddp", "how ranks share the model: a copy each, sharded by FSDP2, or DeepSpeed ZeRO")
     precision: Precision = key("bf16", "number format of forward and backward passes; weights are kept in fp32")
+    tf32: bool = key(
+        False, "multiply fp32 matrices on a GPU in TF32: 8 times as fast on an A100, with 10 bits of mantissa for 23"
+    )
     device: Literal["auto", "cpu", "cuda"] = key("auto", "where to compute; auto: a GPU where there is one")
     dataset: str = key("", "folder or fsspec address of a dataset with its index.json, or of class folders of images")
     sequence_length: int = key(1024, "tokens of a sample", "tokens", low=1)
@@ -130,14 +134,36 @@ class Config:
         "none", "what backward computes again: nothing, all but matrix products and attention, or every layer"
     )
     compile: bool = key(False, "compile each layer with torch.compile")
+    threads: int = key(
+        0,
+        "threads of a rank for work on the processor; 0: the node's cores shared out where the optimizer is offloaded, "
+        "else as OMP_NUM_THREADS says",
+        "threads",
+        low=0,
+    )
+    collect_every_steps: int = key(
+        50,
+        "steps between two garbage collections of Python, on all ranks at once; 0: when Python likes",
+        "steps",
+        low=0,
+    )
     grace_seconds: float = key(
         0.0,
         "time between SIGTERM and SIGKILL; 0: torchrun's, from TORCH_ELASTIC_SHUTDOWN_TIMEOUT, which is 30 if not set",
         "seconds",
         low=0,
     )
+    start_timeout_seconds: float = key(
+        1800.0,
+        "longest time that ranks wait for each other until the first step is done: data is copied, weights are read",
+        "seconds",
+        low=1,
+    )
     timeout_seconds: float = key(
-        1800.0, "longest time that a collective may take; a shorter one finds a dead peer sooner", "seconds", low=1
+        300.0,
+        "longest time that ranks wait for each other in a collective after that; longer than two steps",
+        "seconds",
+        low=1,
     )
     scaling: Scaling = key(Scaling, "the known-good setting that learning_rate was scaled from")
     data: Data = key(Data, "reading samples")

@@ -32,9 +32,21 @@ class CheckpointError(TrainerError):
 
 
 class PeerLostError(TrainerError):
-    """Another rank is gone, so that this one cannot go on; whoever started them starts them again."""
+    """Another rank or the launcher is gone, so that this one cannot go on; whoever started them starts them again."""
 
     code = 7
+
+
+class NoUsableCheckpointError(TrainerError):
+    """The run has checkpoints and none is usable: starting at step 1 would lose them, so somebody has to say so."""
+
+    code = 8
+
+
+class StorageError(TrainerError):
+    """Storage did not give a checkpoint that is there: that is no damage, so nothing is skipped for it."""
+
+    code = 9
 
 
 class Preempted(TrainerError):

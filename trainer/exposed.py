@@ -1,9 +1,14 @@
 """Exposed communication: the part of a step in which collectives run and nothing is computed, from a profiled step."""
 
+from collections.abc import Iterable
+
 import torch
+from torch._C._autograd import DeviceType
+from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile
 
 COLLECTIVES = ("nccl", "gloo:")
+COPIES = ("Memcpy", "Memset")
 Span = tuple[float, float]
 
 
@@ -31,12 +36,26 @@ class Exposed:
         self.profiler.stop()
         events = self.profiler.events() or []
         self.profiler = None
-        spans = {True: [], False: []}  # type: dict[bool, list[Span]]
-        for event in events:
-            collective = event.name.startswith(COLLECTIVES)
-            if collective or (event.name.startswith("aten::") if self.device.type == "cpu" else True):
-                spans[collective].append((event.time_range.start, event.time_range.end))
-        return uncovered(spans[True], spans[False]) / 1e6
+        return exposed_seconds(events, on_gpu=self.device.type == "cuda")
+
+
+def exposed_seconds(events: Iterable[FunctionEvent], on_gpu: bool) -> float:
+    """Seconds of collectives beside which nothing is computed, from the profiler's events of a step.
+
+    On a GPU only kernels count. The profiler also gives what the host calls, whose waiting spans whole collectives,
+    ranges that carry the collectives' names, and copies, in which nothing is computed. On CPUs operators compute.
+    """
+    spans: dict[bool, list[Span]] = {True: [], False: []}
+    for event in events:
+        collective = event.name.startswith(COLLECTIVES)
+        if on_gpu:
+            kernel = event.device_type == DeviceType.CUDA and not event.is_user_annotation
+            counts = kernel and not event.name.startswith(COPIES)
+        else:
+            counts = collective or event.name.startswith("aten::")
+        if counts:
+            spans[collective].append((event.time_range.start, event.time_range.end))
+    return uncovered(spans[True], spans[False]) / 1e6
 
 
 def uncovered(spans: list[Span], by: list[Span]) -> float:

@@ -1,7 +1,8 @@
 """The process group: which device a rank has, and how ranks talk."""
 
 import os
-from collections.abc import Callable, MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -30,15 +31,18 @@ def device_of(ranks: Ranks, asked: str) -> torch.device:
     return torch.device("cuda", ranks.local % count)
 
 
-def join(
+@contextmanager
+def joined(
     ranks: Ranks, device: torch.device, timeout_seconds: float, environment: MutableMapping[str, str] = os.environ
-) -> Callable[[], None]:
+) -> Iterator[None]:
     """Joins the process group: NCCL between GPUs, and gloo between CPUs in any case, for control and checkpoints.
 
-    One that the launcher has joined already, as Ray does, is left as it is. Returns what leaves the group.
+    One that the launcher has joined already, as Ray does, is left as it is. After an error the group is not taken down
+    in good order, which would wait for ranks that wait for this one: the process is to end.
     """
     if dist.is_initialized():
-        return lambda: None
+        yield
+        return
     set_meeting_point(ranks, environment)
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -55,4 +59,25 @@ def join(
         timeout=timeout,
         device_id=device if device.type == "cuda" else None,
     )
-    return dist.destroy_process_group
+    yield
+    dist.destroy_process_group()
+
+
+def set_timeout(seconds: float) -> None:
+    """Sets the longest time that a collective of all ranks may take. All ranks call it together."""
+    dist.barrier()  # no rank is in a collective that began under the longer time
+    dist.set_timeout(timedelta(seconds=seconds))
+
+
+def set_precision(tf32: bool, device: torch.device) -> None:
+    """Says how a GPU multiplies matrices of fp32 numbers: as they are, or rounded to TF32. A CPU does as they are.
+
+    The settings by backend, which are newer, cannot be read in the way in which torch.compile reads them.
+    """
+    torch.set_float32_matmul_precision("high" if tf32 and device.type == "cuda" else "highest")
+
+
+def set_threads(count: int) -> None:
+    """Sets the threads of this process for one operation on the host; 0 leaves them as they are."""
+    if count:
+        torch.set_num_threads(count)

@@ -5,7 +5,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,16 @@ import torch
 import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile
 
-from trainer import checkpoint, data, group, launch, model, parallel, schedule
+from trainer import checkpoint, data, group, launch, model, parallel, process, schedule
 from trainer.cadence import Cadence
 from trainer.checkpoint import IDLE, Saver
 from trainer.config import Config
+from trainer.control import Exchange, Step, Told
 from trainer.data import MicroBatch, Share
-from trainer.errors import CheckpointError, NonFiniteError, PeerLostError, Preempted
+from trainer.errors import CheckpointError, NonFiniteError, NoUsableCheckpointError, PeerLostError, Preempted
 from trainer.exposed import Exposed
 from trainer.metrics import Board, Metrics, peak_flops
-from trainer.presets import Decoder, Shape, preset
+from trainer.presets import Decoder, Shape, check_length, preset, weights
 from trainer.report import Report
 from trainer.stop import Stop
 from trainer.storage import Storage
@@ -33,18 +33,19 @@ Result = dict[str, Any]
 def run(config: Config) -> Result:
     """Trains what a config says, from the newest checkpoint on, and returns what the last line says.
 
-    A run that is marked as done ends at once. Raises TrainerError with what a user can mend; Preempted once a run that
-    was told to stop is saved.
+    A run that is marked as done ends at once, unless it is asked for more steps than it took. Raises TrainerError with
+    what a user can mend; Preempted once a run that was told to stop is saved.
     """
     ranks = launch.find()
     report = Report(ranks.rank == 0)
     storage = Storage(Path(config.checkpoint.dir) / config.run)
     done = storage.done()
-    if done is not None:
+    if done is not None and done.get("steps", config.steps) >= config.steps:
         report.say(f"{config.run} is done: {storage.root}")
         report.result(done)
         return done
     shape = preset(config.model)
+    check_length(config.model, shape, config.sequence_length)
     share = schedule.share(config, ranks)
     schedule.schedule(config, share.global_batch)
     device = group.device_of(ranks, config.device)
@@ -53,27 +54,15 @@ def run(config: Config) -> Result:
         stop = Stop()
         ends.callback(stop.close)
         since = time.monotonic()
-        ends.callback(group.join(ranks, device, config.timeout_seconds))
-        if ranks.world > 1:
-            report.say(f"rendezvous: {ranks.world} ranks met after {time.monotonic() - since:.1f} s")
         try:
-            return Training(config, shape, ranks, device, share, dataset, storage, stop, report, ends).run()
+            ends.enter_context(group.joined(ranks, device, config.start_timeout_seconds))
+            if ranks.world > 1:
+                report.say(f"rendezvous: {ranks.world} ranks met after {time.monotonic() - since:.1f} s")
+            return Training(config, shape, ranks, device, share, dataset, storage, stop, report, ends).run(done)
         except RuntimeError as error:
             if isinstance(error, dist.DistError) or "gloo/transport" in str(error):
                 raise PeerLostError(f"another rank is gone: {str(error).splitlines()[0]}") from error
             raise
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """What ranks tell each other once a step, so that all of them decide alike."""
-
-    loss: float
-    stop: bool
-    saving: float
-    due: bool
-    failures: float
-    probe: float
 
 
 class Training:
@@ -94,16 +83,17 @@ class Training:
     ) -> None:
         self.config, self.ranks, self.device, self.share = config, ranks, device, share
         self.dataset, self.storage, self.stop, self.report, self.ends = dataset, storage, stop, report, ends
-        storage.attempt = checkpoint.from_rank_0(uuid.uuid4().hex[:8])
-        if ranks.rank == 0:
-            storage.prepare()
+        storage.attempt = checkpoint.from_rank_0(ranks, lambda: uuid.uuid4().hex[:8])
+        checkpoint.from_rank_0(ranks, storage.prepare)
+        group.set_precision(config.tf32, device)
         self.engine = parallel.engine(config, shape, device, share)
+        group.set_threads(process.threads(config, ranks, self.engine.offloads))
         self.schedule = schedule.schedule(config, share.global_batch)
         self.saver = Saver(storage, ranks, config, report.say)
         ends.callback(self.saver.close)
         self.cadence = Cadence(config.checkpoint.every_steps, config.checkpoint.mtbf_hours)
         self.tokens = config.sequence_length if isinstance(shape, Decoder) else 0
-        self.flops = model.flops_per_sample(shape, self.engine.parameters, config.sequence_length)
+        self.flops = model.flops_per_sample(shape, weights(shape), config.sequence_length)
         self.peak = peak_flops(device, config.precision, config.metrics.peak_tflops)
         self.probe, self.exposed = Probe(device), Exposed(device, config.metrics.exposed_every_steps)
         self.metrics = Metrics(self._labels(), config.steps)
@@ -112,7 +102,12 @@ class Training:
         self.board = Board(storage.root / "tensorboard") if config.metrics.tensorboard and ranks.rank == 0 else None
         if self.board:
             ends.callback(self.board.close)
-        self.samples = self.updates = 0
+        self.exchange = Exchange(ranks.world, device)
+        self.under_way: Step | None = None
+        """The step that was taken last, until its numbers are read."""
+        self.save_asked = False
+        """Whether rank 0's clock asked for a save."""
+        self.settled = self.samples = self.updates = 0
         self.resumed_from: int | None = None
         self.exposed_seconds = 0.0
         self.loss = math.nan
@@ -127,21 +122,28 @@ class Training:
     def step(self) -> int:
         return -(-self.samples // self.share.global_batch)
 
-    def run(self) -> Result:
-        """All steps that are left."""
+    def run(self, done: Result | None) -> Result:
+        """All steps that are left; `done` is what an end before this one said."""
         resumed = checkpoint.resume(self.engine, self.storage, self.ranks, self.config, self.report.say)
         if resumed is not None:
             self.samples, self.updates, self.resumed_from = resumed.samples, resumed.updates, resumed.step
+            self.saver.newest = resumed.step
             self.report.say(f"checkpoint: resumed from step {resumed.step}, saved by {resumed.world_size} ranks")
+        elif done and not self.config.checkpoint.start_over:
+            raise NoUsableCheckpointError(
+                f"{self.storage.root} is of a run that was done after {done['steps']} steps, but has no checkpoint "
+                "to go on from: give the run another name, or set checkpoint.start_over=true"
+            )
         end = self.schedule.total
         ahead = data.steps(self.dataset, self.config.seed, self.share, self.samples, end, self.config.data.workers)
         self.ends.callback(ahead.close)  # type: ignore[attr-defined]
-        with self._trace() as trace:
+        with self._trace() as trace, process.collecting(self.config.collect_every_steps) as collect:
             for batches in self._timed(ahead):
-                last = self.samples + self.share.global_batch >= end
-                self._step(batches, last)
+                self._step(batches)
+                collect(self.step)
                 if trace:
                     trace.step()
+        self._settle(last=True)
         self._save_now()
         result = self._result()
         if self.ranks.rank == 0:
@@ -160,60 +162,79 @@ class Training:
             self.waited = time.perf_counter() - self.began
             yield batches
 
-    def _step(self, batches: list[MicroBatch], last: bool) -> None:
-        """One optimizer step, and what is due after it."""
+    def _step(self, batches: list[MicroBatch]) -> None:
+        """One optimizer step. The device works on its passes while the host reads what the step before came to; where
+        that is not finite, or somebody asked for an end, this step is not taken."""
         number = self.step + 1
         self.exposed.start(number)
-        loss_sum, valid = self._passes(batches)
-        rows = self._gather(loss_sum, number)
-        self.loss = sum(row.loss for row in rows) / valid
-        if not math.isfinite(self.loss):
-            raise NonFiniteError(f"step {number}: the loss is {self.loss}; the weights are those of step {self.step}")
+        loss, valid = self._passes(batches)
+        self._settle()
+        table = self.exchange.gathered(loss, self._told(number))
+        self.saver.stage.before_change()
         rate = self.schedule.rate(self.samples, self.share.global_batch)
-        norm = self.engine.update(rate)
+        norm = self.engine.update(rate, table[:, 0].sum())
         self.samples += self.share.global_batch
-        self.updates += norm is not None
         measured = self.exposed.stop()
         self.exposed_seconds = measured if measured is not None else self.exposed_seconds
-        self._seen(number, rate, norm, rows, last)
-        self._saves(rows, number, last)
+        numbers = self.exchange.sent(valid, norm, table)
+        self.under_way = Step(number, rate, time.perf_counter() - self.began, self.waited, *numbers)
+        if self._is_due(number):
+            self._settle()
+            self._save()
 
-    def _passes(self, batches: list[MicroBatch]) -> tuple[torch.Tensor, float]:
+    def _passes(self, batches: list[MicroBatch]) -> tuple[torch.Tensor, torch.Tensor]:
         """Forward and backward of all passes; returns this rank's summed loss and the valid targets of all ranks."""
-        valid = torch.tensor(float(sum(batch.valid for batch in batches)), dtype=torch.float64)
-        valid = valid.to(self.device)
+        counted = float(sum(batch.valid for batch in batches))
+        valid = torch.full((), counted, dtype=torch.float64, device=self.device)
         dist.all_reduce(valid)
         weight = (1.0 / valid.clamp(min=1.0)).float()
         total = torch.zeros((), device=self.device)
         for number, batch in enumerate(batches, start=1):
-            total += self.engine.pass_through(*self._on_device(batch), weight, number == len(batches))
-        return total, max(1.0, float(valid))
+            inputs, targets = (
+                self.exchange.on_device(torch.from_numpy(array)) for array in (batch.inputs, batch.targets)
+            )
+            total += self.engine.pass_through(inputs, targets, weight, number == len(batches))
+        return total, valid
 
-    def _on_device(self, batch: MicroBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        tensors = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
-        if self.device.type == "cpu":
-            return tensors
-        inputs, targets = (tensor.pin_memory().to(self.device, non_blocking=True) for tensor in tensors)
-        return inputs, targets
-
-    def _gather(self, loss_sum: torch.Tensor, number: int) -> list[Control]:
-        """What all ranks tell, before the step is taken: the loss is known, and the weights are not touched yet."""
+    def _told(self, number: int) -> list[float]:
+        """What this rank tells the others, but for its loss."""
         probe = self.probe.seconds() if self._shown(number) else 0.0
         due = self.ranks.rank == 0 and self.cadence.due(number)
-        mine = [0.0, self.stop.asked, self.saver.status(), due, self.saver.failures, probe]
-        vector = torch.tensor(mine, dtype=torch.float64, device=self.device)
-        vector[0] = loss_sum
-        table = torch.empty(self.ranks.world * len(mine), dtype=torch.float64, device=self.device)
-        dist.all_gather_into_tensor(table, vector)
-        rows = table.view(self.ranks.world, len(mine)).tolist()
-        return [Control(row[0], bool(row[1]), row[2], bool(row[3]), row[4], row[5]) for row in rows]
+        return [self.stop.asked, self.saver.status(), due, self.saver.failures, probe]
+
+    def _settle(self, last: bool = False) -> None:
+        """Reads what the step taken last came to, and does what follows from it on all ranks alike.
+
+        Raises NonFiniteError, CheckpointError after too many failed saves, and Preempted once the step is saved.
+        """
+        if self.under_way is None:
+            return
+        step, self.under_way = self.under_way, None
+        valid, norm, rows = step.read()
+        self.loss = sum(row.loss for row in rows) / valid
+        overflow = self.config.precision == "fp16" and math.isfinite(self.loss)
+        for what, value in (("loss", self.loss), ("norm of the gradient", norm)):
+            if not math.isfinite(value) and not overflow:
+                kept = f"the weights are those of step {step.number - 1}"
+                raise NonFiniteError(f"step {step.number}: the {what} is {value}; {kept}")
+        self.updates += math.isfinite(norm)
+        if not self.settled:
+            group.set_timeout(self.config.timeout_seconds)
+        self.settled += 1
+        self._seen(step, norm, rows, last)
+        self._noted(self.saver.conclude([int(row.saving) for row in rows]))
+        if rows[0].failures >= self.config.checkpoint.failures:
+            raise CheckpointError(f"{rows[0].failures:.0f} checkpoints in a row were not saved")
+        self.save_asked = rows[0].due
+        if any(row.stop for row in rows) and not last:
+            self._preempted(step.number)
 
     def _shown(self, number: int) -> bool:
         return number % self.config.metrics.every_steps == 0
 
-    def _seen(self, number: int, rate: float, norm: float | None, rows: list[Control], last: bool) -> None:
+    def _seen(self, step: Step, norm: float, rows: list[Told], last: bool) -> None:
         """Metrics and progress of a step."""
-        seconds = time.perf_counter() - self.began
+        number, rate, seconds = step.number, step.rate, step.seconds
         self.speed.append(seconds)
         per_second = self.share.global_batch / seconds
         mfu = per_second * self.flops / (self.peak * self.ranks.world) if self.peak else 0.0
@@ -226,19 +247,19 @@ class Training:
         seen.loss.set(self.loss)
         seen.rate.set(rate)
         seen.mfu.set(mfu)
-        seen.data.inc(self.waited)
+        seen.data.inc(step.waited)
         seen.exposed.inc(self.exposed_seconds)
-        if norm is None:
-            seen.skipped.inc()
-        else:
+        if math.isfinite(norm):
             seen.norm.set(norm)
+        else:
+            seen.skipped.inc()
         if self.device.type == "cuda":
             seen.memory.set(torch.cuda.max_memory_allocated(self.device))
             torch.cuda.reset_peak_memory_stats(self.device)
         if not (self._shown(number) or last):
             return
-        line = {"step": number, "samples": self.samples, "loss": self.loss, "gradient_norm": norm or 0.0}
-        line |= {"learning_rate": rate, "step_seconds": seconds, "data_seconds": self.waited}
+        line = {"step": number, "samples": self.samples, "loss": self.loss, "gradient_norm": norm}
+        line |= {"learning_rate": rate, "step_seconds": seconds, "data_seconds": step.waited}
         line |= {self._speed_name: per_second * (self.tokens or 1)}
         line |= {"model_flops_utilization_ratio": mfu} if self.peak else {}
         line |= {"exposed_seconds": self.exposed_seconds} if self.config.metrics.exposed_every_steps else {}
@@ -255,17 +276,17 @@ class Training:
     def _speed_name(self) -> str:
         return "tokens_per_second" if self.tokens else "samples_per_second"
 
-    def _saves(self, rows: list[Control], number: int, last: bool) -> None:
-        """Ends the save under way if all ranks are through, begins one that is due, and stops where one was told to."""
-        self._noted(self.saver.conclude([int(row.saving) for row in rows]))
-        if rows[0].failures >= self.config.checkpoint.failures:
-            raise CheckpointError(f"{rows[0].failures:.0f} checkpoints in a row were not saved")
-        if any(row.stop for row in rows):
-            self._preempted(number)
-        if not rows[0].due or last:
-            return
+    def _is_due(self, number: int) -> bool:
+        """Whether a step is to be saved. All ranks count steps; rank 0 alone has a clock, and tells the others."""
+        if self.step * self.share.global_batch >= self.schedule.total:
+            return False  # the last one is saved in any case
+        return self.cadence.due(number) if self.cadence.every_steps else self.save_asked
+
+    def _save(self) -> None:
+        """Begins to save the step that was taken last, unless the save before it is still under way."""
+        self.save_asked = False
         if self.saver.status() != IDLE:
-            self.report.say(f"checkpoint: step {number} is left out: the one before is still being written")
+            self.report.say(f"checkpoint: step {self.step} is left out: the one before is still being written")
             return
         self._begin()
         if not self.config.checkpoint.background:
@@ -290,9 +311,7 @@ class Training:
     def _save_now(self) -> None:
         """Saves the step that was taken last, unless it is saved already, and waits for it."""
         self._noted(self.saver.finish())
-        newest = [self.storage.steps()[:1] if self.ranks.rank == 0 else []]
-        dist.broadcast_object_list(newest, src=0)
-        if newest[0] == [self.step]:
+        if checkpoint.from_rank_0(self.ranks, lambda: self.saver.newest) == self.step:
             return
         self._begin()
         saved = self.saver.finish()

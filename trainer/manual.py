@@ -13,7 +13,7 @@ Trains one model. Keys come from the file, then from the environment, then from 
 --help shows this, --models lists the models, --config prints every key as it was read.
 The last line on standard output is one JSON object with the result.
 Exit codes: 0 done, 2 config, 3 fault, 4 data, 5 loss not finite, 6 checkpoints, 7 another rank is gone,
-75 stopped and saved: start it again.
+8 no checkpoint is usable, 9 checkpoints cannot be read now, 75 stopped and saved: start it again.
 """
 
 TYPES = {int: "integer", float: "number", bool: "boolean", str: "string"}

@@ -4,7 +4,8 @@ import hashlib
 import math
 
 import torch
-from torch import Tensor, nn
+import torch.nn.functional as F
+from torch import Tensor
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
@@ -58,6 +59,8 @@ def _policy(_context: object, operation: object, *_arguments: object, **_named: 
 def fill(model: Model, seed: int, device: torch.device) -> None:
     """Gives a model on `meta` its memory and first values: the same whatever the ranks and the sharding are."""
     model.to_empty(device=device)
+    if isinstance(model, Transformer):
+        model.tie()
     for name, parameter in model.named_parameters():
         value = first_value(model, name, parameter.shape, seed, device)
         if isinstance(parameter, DTensor):
@@ -68,7 +71,8 @@ def fill(model: Model, seed: int, device: torch.device) -> None:
 def first_value(model: Model, name: str, shape: torch.Size, seed: int, device: torch.device) -> Tensor:
     """First value of a whole parameter: each has a random stream of its own, by name.
 
-    Matrices are drawn as GPT-2's are, with a smaller deviation where a layer ends in a residual.
+    Matrices are drawn as GPT-2's are, with a smaller deviation where a layer ends in a residual. Rows that are no words
+    are zero, and stay so: they get no gradient.
     """
     name = plain(name)
     if name.endswith("bias"):
@@ -78,7 +82,16 @@ def first_value(model: Model, name: str, shape: torch.Size, seed: int, device: t
     digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
     generator = torch.Generator(device).manual_seed(int.from_bytes(digest[:7], "big"))
     deviation = 0.02 / math.sqrt(2 * model.shape.layers) if name.endswith("out.weight") else 0.02
-    return torch.empty(shape, device=device).normal_(0.0, deviation, generator=generator)
+    true = true_size(model.shape, name, shape)
+    drawn = torch.empty(true, device=device).normal_(0.0, deviation, generator=generator)
+    return F.pad(drawn, (0, 0, 0, shape[0] - true[0]))
+
+
+def true_size(shape: Shape, name: str, size: torch.Size) -> torch.Size:
+    """The size of a parameter as a checkpoint has it: `size` without the rows that fill the vocabulary up."""
+    if isinstance(shape, Decoder) and plain(name) in ("tokens.weight", "head.weight"):
+        return torch.Size((shape.vocabulary, *size[1:]))
+    return size
 
 
 def plain(name: str) -> str:
@@ -86,11 +99,6 @@ def plain(name: str) -> str:
     for wrapper in ("_checkpoint_wrapped_module.", "_orig_mod."):
         name = name.replace(wrapper, "")
     return name.removeprefix("module.")
-
-
-def parameters(model: nn.Module) -> int:
-    """Number of weights, tied ones once."""
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def flops_per_sample(shape: Shape, weights: int, sequence_length: int) -> float:

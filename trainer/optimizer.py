@@ -1,6 +1,5 @@
 """AdamW, its gradient's norm, and the scale that keeps fp16 gradients above zero."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +11,9 @@ from trainer.config import Config
 from trainer.errors import NonFiniteError
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+
+MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}
+"""AdamW's state in a checkpoint, and what torch calls it."""
 
 
 def groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
@@ -35,8 +37,7 @@ def adamw(model: nn.Module, config: Config) -> AdamW:
     for parameter in model.parameters():
         made.state[parameter] = {
             "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
-            "exp_avg": torch.zeros_like(parameter),
-            "exp_avg_sq": torch.zeros_like(parameter),
+            **{moment: torch.zeros_like(parameter) for moment in MOMENTS.values()},
         }
     return made
 
@@ -45,12 +46,6 @@ def gradient_norm(model: nn.Module) -> Tensor:
     """Length of the whole gradient, over all shards."""
     norm = nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None], foreach=True)
     return norm.full_tensor() if isinstance(norm, DTensor) else norm
-
-
-@torch.no_grad()
-def multiply_gradients(model: nn.Module, factor: float) -> None:
-    """Multiplies the whole gradient."""
-    torch._foreach_mul_([p.grad for p in model.parameters() if p.grad is not None], factor)
 
 
 @dataclass(slots=True)
@@ -78,20 +73,21 @@ def loss_scale(precision: str) -> LossScale:
     return LossScale(2.0**16 if precision == "fp16" else 1.0)
 
 
-def update(model: nn.Module, optimizer: AdamW, scale: LossScale, fp16: bool, clipping: float) -> float | None:
-    """One step on the gradient of the scaled loss; returns the norm before clipping, None where fp16 overflowed.
+@torch.no_grad()
+def update(model: nn.Module, optimizer: AdamW, scale: LossScale, fp16: bool, clipping: float, loss: Tensor) -> Tensor:
+    """One step on the gradient of the scaled loss; returns the norm before clipping, a scalar on the gradient's device.
 
-    Raises NonFiniteError before the weights are touched.
+    Where the loss or the norm is not finite, nothing changes: the device itself leaves the step out, so the host need
+    not wait to know. Under fp16 it does wait, for its next loss scale.
     """
-    norm = float(gradient_norm(model)) / scale.value
-    if math.isfinite(norm):
-        factor = min(1.0, clipping / (norm + 1e-6)) if clipping else 1.0
-        if factor / scale.value != 1.0:
-            multiply_gradients(model, factor / scale.value)
-        optimizer.step()
-    elif not fp16:
-        raise NonFiniteError(f"the norm of the gradient is {norm}; the weights are those of the step before")
-    if fp16:
-        scale.after(overflow=not math.isfinite(norm))
+    norm = gradient_norm(model) / scale.value
+    finite = norm.isfinite() & loss.isfinite().to(norm.device)
+    factor = (clipping / (norm + 1e-6)).clamp(max=1.0) if clipping else torch.ones_like(norm)
+    # As torch.amp.GradScaler tells a fused optimizer what to divide gradients by, and whether to leave the step out
+    optimizer.grad_scale = scale.value / factor  # type: ignore[attr-defined]
+    optimizer.found_inf = (~finite).float()  # type: ignore[attr-defined]
+    optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return norm if math.isfinite(norm) else None
+    if fp16:
+        scale.after(overflow=not bool(finite))
+    return norm

@@ -5,30 +5,27 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
-from torch.distributed.tensor import DTensor, Shard
 from torch.nn.parallel import DistributedDataParallel
 
 from trainer import model as models
 from trainer.config import Config
 from trainer.data import Share
-from trainer.optimizer import DTYPES, adamw, loss_scale, update
-from trainer.presets import Shape
-
-MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}
-"""AdamW's state in a checkpoint, and what torch calls it."""
-
-State = dict[str, Tensor]
-"""`model.NAME`, `mean.NAME` and `square.NAME` of every parameter, each whole or this rank's shard of it."""
+from trainer.errors import ConfigError
+from trainer.optimizer import DTYPES, MOMENTS, adamw, loss_scale, update
+from trainer.pieces import State, of_rows
+from trainer.presets import Shape, weights
+from trainer.transformer import Transformer
 
 
 class Engine(Protocol):
     """A model with its optimizer, on all ranks."""
 
-    parameters: int
-    """Weights of the whole model."""
+    offloads: bool
+    """Whether the optimizer steps on the host."""
 
     def pass_through(self, inputs: Tensor, targets: Tensor, weight: Tensor, last: bool) -> Tensor:
         """Forward and backward of one pass; returns its summed loss.
@@ -36,11 +33,12 @@ class Engine(Protocol):
         `weight` is what a summed loss counts in the gradient: one over the valid targets of all passes and ranks.
         """
 
-    def update(self, rate: float) -> float | None:
-        """The optimizer's step; returns the gradient's norm, None where it was skipped."""
+    def update(self, rate: float, loss: Tensor) -> Tensor:
+        """The optimizer's step; returns the gradient's norm, a scalar. Where that or `loss`, the sum over all ranks, is
+        not finite the weights stay as they are."""
 
     def state(self) -> State:
-        """Tensors to save: shards, so that no rank copies the whole model."""
+        """What the optimizer holds: this rank's pieces, where they lie in memory."""
 
     def restore(self, read: Callable[[State], None], updates: int) -> None:
         """Has `read` fill the tensors of a state, and takes them over."""
@@ -56,15 +54,14 @@ class Torch:
     """PyTorch's own: a copy of the model on every rank (ddp), or FSDP2's shards of it (fsdp)."""
 
     def __init__(self, config: Config, shape: Shape, device: torch.device, share: Share) -> None:
-        self.config, self.device, self.share = config, device, share
+        self.config, self.shape, self.device, self.share = config, shape, device, share
         self.fp16 = config.precision == "fp16"
         self.model = models.build(shape, config.activation_checkpointing, config.compile)
-        self.parameters = models.parameters(self.model)
         self.sharded = config.parallelism == "fsdp"
-        home = torch.device("cpu") if self.sharded and config.fsdp.offload else device
+        self.offloads = self.sharded and config.fsdp.offload
         if self.sharded:
             shard(self.model, config, init_device_mesh(device.type, (share.world,)))
-        models.fill(self.model, config.seed, home)
+        models.fill(self.model, config.seed, torch.device("cpu") if self.offloads else device)
         self.optimizer = adamw(self.model, config)
         self.scale = loss_scale(config.precision)
         self.runner: nn.Module = self.model
@@ -94,27 +91,29 @@ class Torch:
             return nullcontext()
         return torch.autocast(self.device.type, DTYPES[self.config.precision])
 
-    def update(self, rate: float) -> float | None:
+    def update(self, rate: float, loss: Tensor) -> Tensor:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        return update(self.model, self.optimizer, self.scale, self.fp16, self.config.gradient_clipping)
+        return update(self.model, self.optimizer, self.scale, self.fp16, self.config.gradient_clipping, loss)
 
     def state(self) -> State:
-        mesh = init_device_mesh("cpu", (self.share.world,))
-        return {name: shard_of(tensor, mesh) for name, tensor in self._tensors().items()}
+        return self._state(self.share.rank, self.share.world)
+
+    def _state(self, rank: int, world: int) -> State:
+        names = {parameter: models.plain(name) for name, parameter in self.model.named_parameters()}
+        state: State = {}
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                name, moments = names[parameter], self.optimizer.state[parameter]
+                size = models.true_size(self.shape, name, parameter.shape)
+                state[f"model.{name}"] = of_rows(parameter.data, size, rank, world)
+                state |= {f"{kind}.{name}": of_rows(moments[each], size, rank, world) for kind, each in MOMENTS.items()}
+        return state
 
     def restore(self, read: Callable[[State], None], updates: int) -> None:
-        read(self._tensors())
+        read(self.state() if self.sharded else self._state(0, 1))  # under ddp every rank needs all of it
         for state in self.optimizer.state.values():
             state["step"].fill_(updates)
-
-    def _tensors(self) -> State:
-        tensors: State = {}
-        for name, parameter in self.model.named_parameters():
-            name, state = models.plain(name), self.optimizer.state[parameter]
-            tensors[f"model.{name}"] = parameter.data
-            tensors |= {f"{kind}.{name}": state[moment] for kind, moment in MOMENTS.items()}
-        return tensors
 
     def numbers(self) -> dict[str, float]:
         return {"loss_scale": self.scale.value, "loss_scale_good": self.scale.good}
@@ -125,32 +124,41 @@ class Torch:
 
 
 def shard(model: models.Model, config: Config, mesh: DeviceMesh) -> None:
-    """FSDP2: every layer on its own, and what is around the layers together."""
+    """FSDP2: every layer on its own, so the embedding, and the last norm with the head, which stay whole from forward
+    to backward pass, since one follows the other at once. A head that is the embedding is in one unit with it."""
     low = None if config.precision == "fp32" else DTYPES[config.precision]
     options = {
         "mesh": mesh,
-        "reshard_after_forward": config.fsdp.reshard_after_forward,
         "mp_policy": MixedPrecisionPolicy(param_dtype=low, reduce_dtype=torch.float32),
-        "offload_policy": CPUOffloadPolicy() if config.fsdp.offload else OffloadPolicy(),
+        "offload_policy": CPUOffloadPolicy(pin_memory=mesh.device_type == "cuda")
+        if config.fsdp.offload
+        else OffloadPolicy(),
     }
+    again = config.fsdp.reshard_after_forward
+    last: list[nn.Module] = [model.norm, model.head]
+    if isinstance(model, Transformer):
+        if model.shape.tied:
+            last = [model.tokens, *last]
+        else:
+            fully_shard(model.tokens, reshard_after_forward=again, **options)  # type: ignore[call-overload]
     for layer in model.layers:
-        fully_shard(layer, **options)  # type: ignore[call-overload]
-    fully_shard(model, **options)  # type: ignore[call-overload]
-
-
-def shard_of(tensor: Tensor, mesh: DeviceMesh) -> Tensor:
-    """This rank's rows of a tensor that every rank has whole, as a shard of a distributed tensor."""
-    if isinstance(tensor, DTensor) or mesh.size() == 1:
-        return tensor
-    rows = list(tensor.chunk(mesh.size()))
-    mine = rows[mesh.get_rank()] if mesh.get_rank() < len(rows) else tensor[:0]
-    return DTensor.from_local(mine, mesh, [Shard(0)], run_check=False, shape=tensor.shape, stride=tensor.stride())
+        fully_shard(layer, reshard_after_forward=again, **options)  # type: ignore[call-overload]
+    fully_shard(last, reshard_after_forward=False, **options)  # type: ignore[call-overload]
+    fully_shard(model, reshard_after_forward=False, **options)  # type: ignore[call-overload]
 
 
 def engine(config: Config, shape: Shape, device: torch.device, share: Share) -> Engine:
-    """The engine that config.parallelism names."""
+    """The engine that config.parallelism names. Raises ConfigError where its optimizer does not hold the weights of the
+    model, each once: it would train another model than the one that was asked for."""
     if config.parallelism == "deepspeed":
         from trainer.zero import Zero  # DeepSpeed takes seconds to import, and only its users have it
 
-        return Zero(config, shape, device, share)
-    return Torch(config, shape, device, share)
+        made: Engine = Zero(config, shape, device, share)
+    else:
+        made = Torch(config, shape, device, share)
+    held = sum(len(each.values) for name, each in made.state().items() if name.startswith("model."))
+    total = torch.tensor(held, device=device)
+    dist.all_reduce(total)
+    if int(total) != weights(shape):
+        raise ConfigError(f"the optimizer holds {int(total):,} weights, but {config.model} has {weights(shape):,}")
+    return made

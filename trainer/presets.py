@@ -5,6 +5,10 @@ from typing import Literal
 
 from trainer.errors import ConfigError
 
+ALIGNED = 64
+"""Tensor cores are fastest where the sides of a matrix are multiples of so many 16-bit numbers, which are 128 bytes
+(NVIDIA, Matrix Multiplication Background User's Guide, table 1); 50257 words take 50304 rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
@@ -26,6 +30,11 @@ class Decoder:
     rope_theta: float = 10000.0
     rope_scaling: tuple[float, float, float, int] | None = None
     """Llama 3.1's: factor, low and high frequency factor, context that was trained first."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the embedding and the head in memory: the vocabulary, filled up to a multiple of ALIGNED."""
+        return -(-self.vocabulary // ALIGNED) * ALIGNED
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,7 @@ PRESETS: dict[str, Shape] = {
     # made for tests: a byte is a token
     "gpt-tiny": _gpt(2, 64, 4, 256, 256),
     "llama-tiny": _llama(2, 64, 4, 2, 160, 256, 256, 10000.0),
+    "llama-tiny-tied": replace(_llama(2, 64, 4, 2, 160, 257, 256, 10000.0), tied=True),
     "vit-tiny": Vision(2, 64, 4, 128, 32, 8, 4),
     # made for measurements on CPUs and single GPUs
     "gpt-10m": _gpt(6, 320, 5, 4096, 512),
@@ -113,3 +123,26 @@ def preset(name: str) -> Shape:
     if name not in PRESETS:
         raise ConfigError(f"model {name} is not known; there are {', '.join(PRESETS)}")
     return PRESETS[name]
+
+
+def weights(shape: Shape) -> int:
+    """Number of weights of a shape by arithmetic alone: what a model that was built is held to, tied weights once."""
+    if isinstance(shape, Vision):
+        width, hidden, patches = shape.width, shape.hidden, (shape.image // shape.patch) ** 2
+        layer = 4 * width * (width + 1) + 2 * width * hidden + hidden + width + 4 * width
+        return (3 * shape.patch**2 + 1 + patches + 2) * width + shape.layers * layer + (width + 1) * shape.classes
+    width, hidden, bias = shape.width, shape.hidden, int(shape.bias)
+    kv_width = shape.kv_heads * (width // shape.heads)
+    norm = width * (1 + (bias if shape.norm == "layer" else 0))
+    attention = (width + bias) * (width + 2 * kv_width) + (width + bias) * width
+    into = hidden * (2 if shape.activation == "swiglu" else 1)
+    layer = attention + (width + bias) * into + (hidden + bias) * width + 2 * norm
+    words = shape.vocabulary * width * (1 if shape.tied else 2)
+    positions = shape.context * width if shape.positions == "learned" else 0
+    return words + positions + shape.layers * layer + norm
+
+
+def check_length(model: str, shape: Shape, length: int) -> None:
+    """Raises ConfigError where a sample is longer than what the model was made for."""
+    if isinstance(shape, Decoder) and length > shape.context:
+        raise ConfigError(f"sequence_length {length} is longer than the context of {model}, which is {shape.context}")

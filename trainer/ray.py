@@ -16,7 +16,7 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 
-from trainer import sources
+from trainer import process, sources
 from trainer.errors import TrainerError
 from trainer.group import BACKENDS
 from trainer.report import Report
@@ -25,9 +25,11 @@ from trainer.storage import Storage
 
 def worker(given: dict[str, Any]) -> None:
     """One worker: Ray has joined the process group already, so the run joins the one that there is."""
+    config = sources.read(given["arguments"], settings(os.environ) | given["environment"])
+    process.set_variables(config)
     from trainer.loop import run
 
-    run(sources.read(given["arguments"], settings(os.environ) | given["environment"]))
+    run(config)
 
 
 def settings(environment: Mapping[str, str]) -> dict[str, str]:
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         storage_path=os.path.abspath(f"{config.checkpoint.dir}/ray"),
         failure_config=FailureConfig(max_failures=given.retries),
     )
-    joining = TorchConfig(backend=BACKENDS["cuda" if gpus else "cpu"], timeout_s=int(config.timeout_seconds))
+    joining = TorchConfig(backend=BACKENDS["cuda" if gpus else "cpu"], timeout_s=int(config.start_timeout_seconds))
     TorchTrainer(
         worker,
         train_loop_config={"arguments": rest, "environment": settings(os.environ)},

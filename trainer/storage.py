@@ -10,16 +10,24 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from trainer.errors import CheckpointError
+from trainer.errors import CheckpointError, StorageError
 
 MANIFEST = "manifest.json"
 DONE = "done.json"
 STEP = re.compile(r"step-(\d{9})")
+
+
+PAUSES = (0.5, 1.0, 2.0, 4.0)
+"""Seconds between two tries to read what storage did not give."""
+
+T = TypeVar("T")
 
 
 class Damaged(Exception):
@@ -52,6 +60,8 @@ class Storage:
         self.root = root
         self.attempt = attempt
         """Tells this start of the run from earlier ones, the same on all ranks."""
+        self.damaged: set[int] = set()
+        """Steps whose checkpoints were found damaged when this run began."""
 
     def prepare(self) -> None:
         """Makes the folder, removes what dead writers left, and shows that it can be written. For one rank."""
@@ -74,12 +84,12 @@ class Storage:
         return self.root / f"step-{step:09}"
 
     def steps(self) -> list[int]:
-        """Steps with a checkpoint, newest first."""
+        """Steps with a checkpoint, newest first. Raises StorageError."""
         try:
-            names = [STEP.fullmatch(path.name) for path in self.root.iterdir()]
+            names = read(self.root, os.listdir)
         except FileNotFoundError:
             return []
-        return sorted((int(name[1]) for name in names if name), reverse=True)
+        return sorted((int(name[1]) for name in map(STEP.fullmatch, names) if name), reverse=True)
 
     def publish(self, manifest: Manifest) -> None:
         """Gives a written checkpoint its name, in one step that a crash leaves done or not done. Raises OSError."""
@@ -87,47 +97,67 @@ class Storage:
         write_synced(part / MANIFEST, asdict(manifest) | {"digest": manifest.digest})
         if folder.exists():  # a damaged one of the same step, which was skipped
             self._remove(folder)
+            self.damaged.discard(manifest.step)
         part.rename(folder)
         sync(self.root)
 
     def manifest(self, step: int) -> Manifest:
-        """The manifest of a checkpoint whose files are all there with the right size. Raises Damaged."""
+        """The manifest of a checkpoint whose files are all there with the right size. Raises Damaged, and StorageError
+        where storage does not say."""
         folder = self.folder(step)
         try:
-            content = json.loads((folder / MANIFEST).read_text())
+            text = read(folder / MANIFEST, Path.read_bytes)
+        except FileNotFoundError:
+            raise Damaged(f"{MANIFEST} is missing: it was never finished") from None
+        try:
+            content = json.loads(text)
             digest = content.pop("digest")
             files = {name: (size, sha256) for name, (size, sha256) in content.pop("files").items()}
             manifest = Manifest(**content, files=files)
-        except FileNotFoundError:
-            raise Damaged(f"{MANIFEST} is missing: it was never finished") from None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"{MANIFEST} cannot be read: {error}") from error
         if manifest.digest != digest:
             raise Damaged(f"{MANIFEST} was changed: its digest is not the one it names")
         for name, (size, _) in manifest.files.items():
             try:
-                found = (folder / name).stat().st_size
-            except OSError as error:
+                found = read(folder / name, Path.stat).st_size
+            except FileNotFoundError as error:
                 raise Damaged(f"{name}: {error.strerror}") from error
             if found != size:
                 raise Damaged(f"{name} has {found} bytes, not {size}")
         return manifest
 
     def check_digests(self, manifest: Manifest, names: Iterable[str]) -> None:
-        """Reads files whole. Raises Damaged where one is not what was written."""
+        """Reads files whole. Raises Damaged where one is not what was written, StorageError where it cannot be read."""
         for name in names:
             try:
-                found = digest_of(self.folder(manifest.step) / name)
-            except OSError as error:
+                found = read(self.folder(manifest.step) / name, digest_of)
+            except FileNotFoundError as error:
                 raise Damaged(f"{name}: {error.strerror}") from error
             if found != manifest.files[name]:
                 raise Damaged(f"{name} was changed: its digest is not the one in {MANIFEST}")
 
     def retain(self, keep: int, keep_every: int) -> None:
-        """Removes all but the `keep` newest and those at multiples of `keep_every`. Raises OSError."""
-        for step in self.steps()[keep:]:
-            if not (keep_every and step % keep_every == 0):
+        """Removes what is older than the `keep` newest whole checkpoints, but for multiples of `keep_every`.
+
+        A damaged one does not count, however high its step is. Raises OSError and StorageError.
+        """
+        steps = self.steps()
+        newest = list(islice((step for step in steps if self._is_whole(step)), keep))
+        if len(newest) < keep:
+            return
+        for step in steps:
+            if step < newest[-1] and not (keep_every and step % keep_every == 0):
                 self._remove(self.folder(step))
+
+    def _is_whole(self, step: int) -> bool:
+        if step in self.damaged:
+            return False
+        try:
+            self.manifest(step)
+        except Damaged:
+            return False
+        return True
 
     def _remove(self, folder: Path) -> None:
         """A folder that is being removed has no name that is taken for a checkpoint's."""
@@ -136,14 +166,17 @@ class Storage:
         shutil.rmtree(grave)
 
     def done(self) -> dict[str, Any] | None:
-        """What the run's last line said, if it is over."""
+        """What the run's last line said, if it is over. Raises CheckpointError and StorageError."""
+        path = self.root / DONE
         try:
-            content = json.loads((self.root / DONE).read_text())
-        except (FileNotFoundError, NotADirectoryError):
+            content = json.loads(read(path, Path.read_bytes))
+        except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{self.root / DONE} cannot be read: {error}") from error
-        return dict(content)
+        except (ValueError, RecursionError) as error:
+            raise CheckpointError(f"{path} cannot be read: {error}") from error
+        if not isinstance(content, dict):
+            raise CheckpointError(f"{path} cannot be read: it holds no object")
+        return content
 
     def mark_done(self, result: Mapping[str, Any]) -> None:
         """Marks the run as over. Raises CheckpointError."""
@@ -154,6 +187,26 @@ class Storage:
             sync(self.root)
         except OSError as error:
             raise CheckpointError(f"{self.root / DONE} cannot be written: {error.strerror}") from error
+
+
+def read(path: Path, how: Callable[[Path], T]) -> T:
+    """What `how` finds at a path, tried again where storage fails, as network storage does for seconds.
+
+    Raises FileNotFoundError at once where there is nothing of that kind, StorageError once storage failed too often.
+    """
+    for pause in (*PAUSES, None):
+        try:
+            return how(path)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise FileNotFoundError(error.errno, error.strerror) from error
+        except OSError as error:
+            if pause is None:
+                raise StorageError(
+                    f"{path} cannot be read: {error.strerror}, {len(PAUSES) + 1} times in {sum(PAUSES):g} s: "
+                    "start again once storage answers, or move this checkpoint away to go on from an older one"
+                ) from error
+            time.sleep(pause)
+    raise AssertionError
 
 
 def digest_of(path: Path) -> tuple[int, str]:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainer.data import IGNORED
+from trainer.loss import Head
 from trainer.presets import Decoder
 
 
@@ -74,12 +74,17 @@ class Transformer(nn.Module):
     def __init__(self, shape: Decoder) -> None:
         super().__init__()
         self.shape = shape
-        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
+        self.tokens = nn.Embedding(shape.rows, shape.width)
         self.positions = nn.Embedding(shape.context, shape.width) if shape.positions == "learned" else None
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = norm(shape)
-        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
-        if shape.tied:
+        self.head = Head(shape.width, shape.rows, shape.vocabulary)
+        self.tie()
+
+    def tie(self) -> None:
+        """Makes embedding and head one parameter where the shape says so. What gives modules new parameters, as
+        `to_empty` does, gives them one each, so it is asked for again after that."""
+        if self.shape.tied and self.head.weight is not self.tokens.weight:
             self.head.weight = self.tokens.weight
 
     def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -93,8 +98,7 @@ class Transformer(nn.Module):
             rotation = rotations(self.shape, time, inputs.device)
         for layer in self.layers:
             x = layer(x, rotation)
-        logits = self.head(self.norm(x)).float()
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
+        return self.head(self.norm(x), targets)
 
 
 def rotations(shape: Decoder, time: int, device: torch.device) -> tuple[Tensor, Tensor]:

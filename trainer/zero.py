@@ -1,25 +1,22 @@
 """DeepSpeed ZeRO, stages 1 to 3, with offload. Its checkpoints are those of ddp and fsdp."""
 
 import json
-import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor
 from torch.optim import AdamW
 
 from trainer import model as models
 from trainer.config import Config
 from trainer.data import Share
-from trainer.errors import ConfigError, NonFiniteError
-from trainer.optimizer import groups
-from trainer.parallel import MOMENTS, State, shard_of
+from trainer.errors import ConfigError
+from trainer.optimizer import MOMENTS, groups
+from trainer.pieces import State, piece
 from trainer.presets import Shape
 
 TAKEN = ("optimizer", "scheduler")
@@ -63,6 +60,16 @@ def policy(config: Config, share: Share) -> dict[str, Any]:
     return policy | filled | {"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False}
 
 
+def offload(plan: Mapping[str, Any]) -> bool:
+    """Whether a policy has the optimizer step on the host. Raises ConfigError for what no checkpoint is made of."""
+    devices = [
+        (plan["zero_optimization"].get(name) or {}).get("device") for name in ("offload_optimizer", "offload_param")
+    ]
+    if "nvme" in devices:
+        raise ConfigError("DeepSpeed's offload to nvme is not supported, since checkpoints are made of memory: use cpu")
+    return devices[0] == "cpu"
+
+
 class Zero:
     """A DeepSpeed engine around AdamW."""
 
@@ -70,15 +77,14 @@ class Zero:
         os.environ.setdefault("DS_ACCELERATOR", device.type)
         import deepspeed
 
-        self.deepspeed, self.share = deepspeed, share
+        self.deepspeed, self.shape, self.share = deepspeed, shape, share
         self.fp16 = config.precision == "fp16"
         plan = policy(config, share)
         self.stage = plan["zero_optimization"].get("stage", 0)
         if self.stage not in (1, 2, 3):
             raise ConfigError(f"zero_optimization.stage is 1, 2 or 3, not {self.stage}; parallelism=ddp is stage 0")
+        self.offloads = offload(plan)
         deepspeed.ops.__compatible_ops__[INFERENCE_KERNEL] = False
-        meta = models.build(shape, "none", False)
-        self.parameters = models.parameters(meta)
         deepspeed.init_distributed(dist_backend=deepspeed.get_accelerator().communication_backend_name(), verbose=False)
         partitioned = deepspeed.zero.Init(config_dict_or_path=plan) if self.stage == 3 else nullcontext()
         with partitioned:
@@ -86,12 +92,14 @@ class Zero:
         # not inside: what partitions weights as they are made cannot look into a layer's wrapper
         self.model = models.wrapped(bare, config.activation_checkpointing, config.compile, reentrant=self.stage == 3)
         for name, parameter in self.model.named_parameters():
-            with self._whole(parameter, modified=True):
+            with self._whole(parameter):
                 parameter.data.copy_(models.first_value(self.model, name, parameter.shape, config.seed, device))
+        # PyTorch's own on the host, too: fused, it goes through memory once, and DeepSpeed's needs a compiler there
         optimizer = AdamW(
             groups(self.model, config.weight_decay),
             lr=config.learning_rate,
             betas=(config.beta1, config.beta2),
+            fused=True,
         )
         self.engine, *_ = deepspeed.initialize(
             model=self.model, optimizer=optimizer, config=plan, dist_init_required=False
@@ -107,70 +115,55 @@ class Zero:
         self.engine.backward(loss * (weight * (self.share.world * self.share.accumulation)))
         return loss.detach()
 
-    def update(self, rate: float) -> float | None:
+    def update(self, rate: float, loss: Tensor) -> Tensor:
+        if not loss.isfinite():
+            return loss
         for group in self.engine.optimizer.param_groups:
             group["lr"] = rate
-        self.engine.step()
-        if self.engine.optimizer.overflow if self.fp16 else False:
-            return None
-        norm = float(self.engine.get_global_grad_norm())
-        if not math.isfinite(norm):
-            raise NonFiniteError(f"the norm of the gradient is {norm}")
-        return norm
+        self.engine.step()  # leaves a gradient that is not finite out, and says that its norm is infinite
+        return torch.as_tensor(self.engine.get_global_grad_norm(), device=loss.device)
 
     def state(self) -> State:
-        mesh = init_device_mesh("cpu", (self.share.world,))
-        return {name: shard_of(tensor.clone(), mesh) for name, tensor in self._tensors()}
+        wrapped = self.engine.optimizer
+        state: State = {}
+        names = {parameter: models.plain(name) for name, parameter in self.model.named_parameters()}
+        for group in wrapped.fp16_groups if self.stage == 3 else wrapped.bit16_groups:
+            for parameter in group:
+                name = names[parameter]
+                whole = parameter.ds_shape if self.stage == 3 else parameter.shape
+                size = models.true_size(self.shape, name, whole)
+                for kind, moment in {"model": None, **MOMENTS}.items():
+                    start, values = self._held(parameter, moment)
+                    state[f"{kind}.{name}"] = piece(size, start, values)
+        return state
 
-    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Every tensor of a checkpoint, whole on every rank, one after the other."""
-        from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
-
-        for name, parameter in self._named():
-            yield f"model.{name}", safe_get_full_fp32_param(parameter).view(self._shape(parameter))
-            for kind, moment in MOMENTS.items():
-                yield f"{kind}.{name}", safe_get_full_optimizer_state(parameter, moment).view(self._shape(parameter))
+    def _held(self, parameter: Any, moment: str | None) -> tuple[int, Tensor]:
+        """This rank's run of a parameter in fp32, or of its moment: where it starts, and a view of its values."""
+        wrapped = self.engine.optimizer
+        if self.stage == 3:
+            group, at, count = wrapped.grad_position[wrapped.get_param_id(parameter)]
+            flat = wrapped.fp32_partitioned_groups_flat[group]
+            held = flat.data if moment is None else wrapped.optimizer.state[flat][moment]
+            return self.share.rank * count, held[at : at + count]
+        found = parameter._hp_mapping
+        if found is None:
+            return 0, torch.empty(0)
+        return found.lp_fragment_address.start, found.get_hp_fragment(moment).data
 
     def restore(self, read: Callable[[State], None], updates: int) -> None:
-        for moments in self.engine.optimizer.optimizer.state.values():
+        """Every rank reads its runs, and the ranks put the weights of the passes together from them."""
+        wrapped = self.engine.optimizer
+        read(self.state())
+        for moments in wrapped.optimizer.state.values():
             moments["step"].fill_(updates)
-        mesh = init_device_mesh("cpu", (self.share.world,))
-        state = {
-            f"{kind}.{name}": shard_of(torch.zeros(self._shape(parameter)), mesh)
-            for name, parameter in self._named()
-            for kind in ("model", *MOMENTS)
-        }
-        read(state)
-        for name, parameter in self._named():
-            for kind, moment in {"model": None, **MOMENTS}.items():
-                held = state[f"{kind}.{name}"]
-                whole = held.full_tensor() if isinstance(held, DTensor) else held
-                self._put(parameter, whole.to(self.engine.device), moment)
-
-    def _put(self, parameter: Tensor, value: Tensor, moment: str | None) -> None:
-        """Writes a whole tensor into the partitions: a moment, or the weight, in fp32 and in the passes' precision."""
-        from deepspeed.utils import (
-            safe_set_full_fp32_param,
-            safe_set_full_optimizer_state,
-            safe_set_local_fp32_param,
-            safe_set_local_optimizer_state,
-        )
-
-        if moment is None:
-            with self._whole(parameter, modified=True):
-                parameter.data.copy_(value)
-        if self.stage == 3:  # safe_set_full_* fail where the last partition is filled up
-            size = -(-value.numel() // self.share.world)
-            local = torch.nn.functional.pad(value.flatten(), (0, size * self.share.world - value.numel()))
-            local = local.narrow(0, size * self.share.rank, size)
-            if moment is None:
-                safe_set_local_fp32_param(parameter, local)
-            else:
-                safe_set_local_optimizer_state(parameter, local, moment)
-        elif moment is None:
-            safe_set_full_fp32_param(parameter, value)
-        else:
-            safe_set_full_optimizer_state(parameter, value, moment)
+        if self.stage < 3:
+            wrapped.update_lp_params()
+            return
+        wrapped._partition_all_parameters()
+        for group in range(len(wrapped.fp16_groups)):
+            wrapped._reassign_or_swap_out_partitioned_parameters(group)
+        if wrapped.persistent_parameters:
+            wrapped.persistent_parameters[0].all_gather(wrapped.persistent_parameters)
 
     def _make_moments(self) -> None:
         """AdamW's state, which it would make in its first step, so that there is a place to restore it to."""
@@ -178,27 +171,17 @@ class Zero:
         flat = wrapped.fp32_partitioned_groups_flat if self.stage == 3 else wrapped.single_partition_of_fp32_groups
         for partition in flat:
             wrapped.optimizer.state[partition] = {
-                "step": torch.tensor(0.0),
+                "step": torch.zeros((), device=partition.device),
                 **{moment: torch.zeros_like(partition.data) for moment in MOMENTS.values()},
             }
         if self.stage < 3:
             wrapped._lazy_init_hp_params_optimizer_state()
 
-    def _named(self) -> Iterator[tuple[str, Tensor]]:
-        for name, parameter in self.model.named_parameters():
-            yield models.plain(name), parameter
-
-    def _shape(self, parameter: Tensor) -> torch.Size:
-        shape: torch.Size = parameter.ds_shape if self.stage == 3 else parameter.shape  # type: ignore[attr-defined]
-        return shape
-
-    def _whole(self, parameter: Tensor, modified: bool) -> AbstractContextManager[object]:
-        """Makes a parameter of stage 3 whole for a while."""
+    def _whole(self, parameter: Tensor) -> AbstractContextManager[object]:
+        """Makes a parameter of stage 3 whole for a while, to be changed on rank 0."""
         if self.stage != 3:
             return nullcontext()
-        gathered: AbstractContextManager[object] = self.deepspeed.zero.GatheredParameters(
-            [parameter], modifier_rank=0 if modified else None
-        )
+        gathered: AbstractContextManager[object] = self.deepspeed.zero.GatheredParameters([parameter], modifier_rank=0)
         return gathered
 
     def numbers(self) -> dict[str, float]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -30,7 +30,7 @@ collect_ignore = (
 )
 
 MODEL = (
-    "model=llama-tiny",
+    "model=llama-tiny-tied",
     "sequence_length=32",
     "precision=fp32",
     "global_batch=8",
@@ -42,7 +42,7 @@ MODEL = (
     "metrics.every_steps=1",
     "metrics.tensorboard=false",
 )
-"""A run of twelve steps that takes a second."""
+"""A run of twelve steps that takes a second: of a model that is tied, and whose vocabulary is filled up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +186,21 @@ def train(text: Path, tmp_path: Path) -> Trainer:
     return Trainer(text, tmp_path / "checkpoints")
 
 
+def plain_tensors(folder: Path) -> dict[str, Any]:
+    """A checkpoint's tensors, read whole as any program reads them with PyTorch alone."""
+    import torch
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
+    from torch.distributed.checkpoint.state_dict_loader import load
+
+    reader = FileSystemReader(folder)
+    state = {
+        name: torch.empty(stored.size)  # type: ignore[union-attr]
+        for name, stored in reader.read_metadata().state_dict_metadata.items()
+    }
+    load(state, storage_reader=reader, no_dist=True)
+    return state
+
+
 WAYS = {
     "ddp": ["parallelism=ddp"],
     "fsdp": ["parallelism=fsdp"],
@@ -194,17 +209,22 @@ WAYS = {
     "zero3": ["parallelism=deepspeed", "deepspeed.stage=3"],
 }
 
-Trained = Callable[[str, int], tuple[Run, Trainer]]
+MODELS = ("gpt-tiny", "llama-tiny", "llama-tiny-tied", "vit-tiny")
+
+
+class Trained(Protocol):
+    """The whole run of a way at a number of ranks, called "whole"; it is run once, and nobody changes its folder."""
+
+    def __call__(self, way: str, ranks: int, model: str = "llama-tiny-tied", /) -> tuple[Run, Trainer]: ...
 
 
 @pytest.fixture(scope="session")
-def trained(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """The whole run of a way at a number of ranks, called "whole"; it is run once, and nobody changes its folder."""
-
+def trained(text: Path, images: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     @cache
-    def once(way: str, ranks: int) -> tuple[Run, Trainer]:
-        train = Trainer(text, tmp_path_factory.mktemp(f"{way}-{ranks}"))
-        return train("run=whole", *WAYS[way], ranks=ranks), train
+    def once(way: str, ranks: int, model: str = "llama-tiny-tied", /) -> tuple[Run, Trainer]:
+        dataset = images if model.startswith("vit") else text
+        train = Trainer(dataset, tmp_path_factory.mktemp(f"{model}-{way}-{ranks}"))
+        return train("run=whole", f"model={model}", *WAYS[way], ranks=ranks), train
 
     return once
 

@@ -1,5 +1,6 @@
 """What goes wrong ends as one readable line and an exit code, and never costs the last good checkpoint."""
 
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -7,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.conftest import Trainer, until
+from tests.trainer.conftest import WAYS, Trainer, ended, plain_tensors, started, until
 
 pytestmark = pytest.mark.torch
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with room for three checkpoints of the test's model, which take 1.4 MB each."""
+    """A file system with room for three checkpoints of the test's model, which take 1.3 MB each."""
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", folder], check=True)
@@ -57,15 +58,32 @@ def test_slow_storage_is_told_once_and_training_goes_on(train: Trainer) -> None:
     assert 12 in run.curve
 
 
-@pytest.mark.parametrize("where", ["loss", "gradient"])
-def test_non_finite_stops_before_the_step(train: Trainer, where: str) -> None:
-    """A learning rate that blows the weights up; the last checkpoint is from before."""
-    keys = ["run=infinite", "learning_rate=10", "weight_decay=1e37", "gradient_clipping=0", "checkpoint.every_steps=1"]
-    run = train(*keys, "decay=none", "warmup_steps=0" if where == "loss" else "warmup_steps=1")
+@pytest.mark.parametrize("way", WAYS)
+def test_non_finite_stops_before_the_step(train: Trainer, way: str) -> None:
+    """A learning rate that blows the weights up. The step is told a step later, and yet nothing of it is saved."""
+    keys = ["run=infinite", "learning_rate=10", "weight_decay=1e18", "gradient_clipping=0", "checkpoint.every_steps=1"]
+    run = train(*keys, *WAYS[way], "decay=none", "warmup_steps=0")
 
     assert run.code == 5
-    assert "not finite" in run.errors or "the loss is" in run.errors or "the norm of the gradient is" in run.errors
-    assert len(run.errors.strip().splitlines()) == 1
+    what = r"step (\d+): the (loss|norm of the gradient) is (nan|inf); the weights are those of step (\d+)"
+    told = re.fullmatch(f"error: rank 0: {what}\n", run.errors)
+    assert told is not None, run.errors
+    saved = [int(path.name.removeprefix("step-")) for path in train.folder("infinite").glob("step-*")]
+    assert max(saved) == int(told[4]) == int(told[1]) - 1
+    tensors = plain_tensors(train.folder("infinite") / f"step-{max(saved):09}")
+    assert all(tensor.isfinite().all() for tensor in tensors.values())
+
+
+@pytest.mark.parametrize(("way", "ranks"), [("ddp", 1), *((way, 2) for way in WAYS)])
+def test_an_optimizer_that_does_not_hold_the_models_weights_is_refused(train: Trainer, way: str, ranks: int) -> None:
+    """Embedding and head apart: 31 % more weights for GPT-2, and another model."""
+    keys = ["untied", *train.arguments(["run=untied", *WAYS[way]], ranks)]
+
+    run = ended(started("tests.trainer.altered", keys, ranks))
+
+    assert (run.code, run.lines) == (2, [])
+    wrong = "the optimizer holds 119,232 weights, but llama-tiny-tied has 102,784"
+    assert run.errors.splitlines()[-ranks:] == [f"error: rank {rank}: {wrong}" for rank in range(ranks)]
 
 
 def test_batch_that_does_not_come_out_is_told_with_the_arithmetic(train: Trainer) -> None:
@@ -82,6 +100,10 @@ def test_batch_that_does_not_come_out_is_told_with_the_arithmetic(train: Trainer
          "scaling.rule linear: 0.003 x 8 / 4 = 0.006, but learning_rate is 0.003"),
         (["warmup_steps=12"], 2, "warmup_steps 12 leaves none of the 12 steps"),
         (["model=gpt5"], 2, "model gpt5 is not known; there are "),
+        (["sequence_length=257", "dataset=/absent"], 2,
+         "sequence_length 257 is longer than the context of llama-tiny-tied, which is 256"),
+        (["model=gpt-tiny", "sequence_length=1024", "dataset=/absent"], 2,
+         "sequence_length 1024 is longer than the context of gpt-tiny, which is 256"),
         (["dataset=/absent"], 4,
          "/absent: no index.json there; `python -m trainer.tokenise` makes one from a folder of text"),
         (["model=vit-tiny"], 4, "holds tokens, and vit-tiny reads images"),

@@ -8,9 +8,12 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from torch._C._autograd import DeviceType
+from torch.autograd.profiler_util import FunctionEvent
 
 from tests.trainer.conftest import HOME, Trainer, free_port, lines_of, until
 from trainer import exposed, report, straggler
@@ -106,6 +109,38 @@ def test_exposed_is_what_nothing_covers() -> None:
     assert exposed.uncovered([(0, 10)], [(2, 4), (3, 6), (20, 30)]) == 6
     assert exposed.uncovered([(0, 10), (5, 12)], []) == 12
     assert exposed.uncovered([(0, 10)], [(0, 10)]) == 0
+
+
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel__5x_cublas"
+
+
+def _event(name: str, start: float, end: float, **fields: Any) -> FunctionEvent:
+    return FunctionEvent(id=0, name=name, thread=1, start_us=start, end_us=end, **fields)
+
+
+def test_on_a_gpu_only_kernels_count() -> None:
+    """A step as kineto records it: 600 us of a collective, of which a product covers 200; beside it the host's calls,
+    of which one waits for all of it, the range with the collective's name, and a checkpoint's copy to the host."""
+    gpu = {"device_type": DeviceType.CUDA}
+    events = [
+        _event("aten::mm", 0, 40),
+        _event("cudaLaunchKernel", 10, 30),
+        _event("nccl:all_reduce", 40, 60, is_user_annotation=True),
+        _event("cudaStreamSynchronize", 60, 1000),
+        _event(GEMM, 100, 400, **gpu),
+        _event(ALL_REDUCE, 200, 800, **gpu),
+        _event("nccl:all_reduce", 190, 900, is_user_annotation=True, **gpu),
+        _event("Memcpy DtoH (Device -> Pinned)", 300, 900, **gpu),
+    ]
+
+    assert exposed.exposed_seconds(events, on_gpu=True) == pytest.approx(400e-6)
+
+
+def test_on_cpus_operators_are_what_computes() -> None:
+    events = [_event("gloo:all_reduce", 0, 100, is_user_annotation=True), _event("aten::mm", 20, 50)]
+
+    assert exposed.exposed_seconds(events, on_gpu=False) == pytest.approx(70e-6)
 
 
 def test_slowest_rank_is_named() -> None:

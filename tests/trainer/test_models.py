@@ -6,8 +6,8 @@ import torch
 from tests.trainer.conftest import Trainer
 from trainer import model
 from trainer.optimizer import LossScale
-from trainer.presets import PRESETS, Decoder, preset
-from trainer.transformer import rotate, rotations
+from trainer.presets import PRESETS, Decoder, preset, weights
+from trainer.transformer import Transformer, rotate, rotations
 
 pytestmark = pytest.mark.torch
 
@@ -28,11 +28,11 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_presets_have_as_many_weights_as_was_published(name: str) -> None:
-    assert model.parameters(model.build(preset(name), "none", False)) == PUBLISHED[name]
+    assert weights(preset(name)) == PUBLISHED[name]
 
 
 def test_gpt3_is_as_large_as_its_table_says() -> None:
-    assert model.parameters(model.build(preset("gpt3-175b"), "none", False)) / 1e9 == pytest.approx(174.6, abs=0.05)
+    assert weights(preset("gpt3-175b")) / 1e9 == pytest.approx(174.6, abs=0.05)
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -41,6 +41,36 @@ def test_presets_take_no_memory_before_they_are_filled(name: str) -> None:
 
     assert all(parameter.is_meta for parameter in made.parameters())
     assert not list(made.buffers())
+    true = {name: model.true_size(made.shape, name, parameter.shape) for name, parameter in made.named_parameters()}
+    assert sum(size.numel() for size in true.values()) == weights(PRESETS[name])
+
+
+@pytest.mark.parametrize("name", ["gpt-tiny", "llama-tiny", "llama-tiny-tied", "vit-tiny"])
+def test_what_is_one_parameter_before_it_is_filled_is_one_after(name: str) -> None:
+    made = model.build(PRESETS[name], "none", False)
+    before = [name for name, _ in made.named_parameters()]
+
+    model.fill(made, 1, torch.device("cpu"))
+
+    assert [name for name, _ in made.named_parameters()] == before
+
+
+def test_rows_that_are_no_words_are_zero_and_change_nothing() -> None:
+    shape = PRESETS["llama-tiny-tied"]
+    assert isinstance(shape, Decoder)
+    made = model.build(shape, "none", False)
+    assert isinstance(made, Transformer)
+    model.fill(made, 1, torch.device("cpu"))
+    tokens = torch.randint(0, 257, (2, 16), generator=torch.Generator().manual_seed(1))
+
+    loss = made(tokens, tokens.roll(-1))
+    loss.backward()
+
+    assert made.tokens.weight.shape == (320, 64)
+    assert made.tokens.weight.grad is not None
+    assert not made.tokens.weight[257:].any()
+    assert not made.tokens.weight.grad[257:].any()
+    assert made.tokens.weight.grad[:257].any(dim=1).all()
 
 
 def test_first_values_depend_on_seed_and_name_alone() -> None:
@@ -97,12 +127,12 @@ def test_operations_of_gpt3() -> None:
     """Narayanan et al. 2021, equation 3, at 175 B: 3/4 of it, for there every layer is computed twice."""
     shape = preset("gpt3-175b")
     assert isinstance(shape, Decoder)
-    weights, length = model.parameters(model.build(shape, "none", False)), 2048
+    length = 2048
     layers, width, vocabulary = 96, 12288, 50257
     twice = 96 * length * layers * width**2 * (1 + length / (6 * width) + vocabulary / (16 * layers * width))
     head = 6 * length * width * vocabulary  # computed once there, too
 
-    ours = model.flops_per_sample(shape, weights, length)
+    ours = model.flops_per_sample(shape, weights(shape), length)
 
     assert ours == pytest.approx((twice - head) * 3 / 4 + head, rel=0.002)
 

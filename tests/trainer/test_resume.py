@@ -201,7 +201,7 @@ def test_another_model_under_the_same_name_is_refused(trained: Trained, train: T
     run = train.resumed("whole", trained("ddp", 1)[1], after=12)("run=whole", "model=gpt-tiny")
 
     assert run.code == 2
-    assert "has model llama-tiny, this run gpt-tiny: give the run another name" in run.errors
+    assert "has model llama-tiny-tied, this run gpt-tiny: give the run another name" in run.errors
 
 
 def test_what_a_killed_writer_left_is_removed(train: Trainer) -> None:
