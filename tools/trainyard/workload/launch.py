@@ -1,10 +1,11 @@
 """How a container starts its ranks, read from its commands as each launcher reads its own command line."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from trainyard.workload.command import WRAPPERS, basename
+from trainyard.workload.command import WRAPPERS, Read, basename, script_of
+from trainyard.workload.exit_code import hidden
 from trainyard.workload.launchers import ACCELERATE, BY_COMMAND, BY_MODULE, PYTHON_ENVIRONMENT, Grammar, canonical
 from trainyard.workload.model import EnvVar, Launch, Setting, Word
 from trainyard.workload.shell import Command
@@ -17,10 +18,24 @@ def launch(commands: Iterable[Command]) -> Launch | None:
     script: Launch | None = None
     for command in commands:
         found = _launch(command)
+        if found is not None and not command.certain:
+            found = replace(found, certain=False)
         if found is not None and found.launcher != "python":
             return found
         script = found or script
     return script
+
+
+def with_exit_code(found: Launch | None, whole: Command, read: Read) -> Launch | None:
+    """The launch, with what becomes of its failure; `whole` is the command line that it was found in."""
+    if found is None:
+        return None
+
+    def launches(command: Command) -> bool:
+        each = _launch(command)
+        return each is not None and (each.launcher != "python" or found.launcher == "python")
+
+    return replace(found, hidden=hidden(whole, lambda command: script_of(command, read), launches))
 
 
 def argument(words: Sequence[Word], names: Sequence[str]) -> Setting | None:

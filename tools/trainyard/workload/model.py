@@ -47,6 +47,20 @@ class Word:
     """The item of `command` or `args` that holds it."""
     known: bool = True
     """False where a variable in it could not be resolved."""
+    written: str = field(default="", compare=False, repr=False)
+    """As its script has it, with quotes and variables; empty for a word of no script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """What lets a container end with exit code 0 though its launcher failed."""
+
+    way: str
+    """pipe, or, after, exit, background, wait, condition, not or trap: what sets the exit code in its place."""
+    by: str
+    """The words of the script that do, shortened."""
+    certain: bool
+    """False where another program's success decides, which may depend on what the launcher left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,10 @@ class Launch:
     rdzv_endpoint, rdzv_id, master_addr, master_port, max_restarts, np ...), command line before environment."""
     program: tuple[Word, ...] = ()
     """The training program and its own arguments."""
+    certain: bool = True
+    """False where a branch of its script decides whether it runs."""
+    hidden: Hidden | None = None
+    """Set where a failure of the launcher does not reach the exit code of its container."""
 
     def option(self, name: str) -> Setting | None:
         """An option, or None where neither command line nor environment gives it."""
