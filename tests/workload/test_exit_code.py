@@ -160,24 +160,37 @@ def test_what_only_a_running_shell_knows_is_not_said(script: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "way", "by", "certain"),
+    ("script", "expected"),
     [
-        ("torchrun train.py | tee log", "pipe", "tee log", True),
-        ("torchrun train.py | grep loss", "pipe", "grep loss", False),
-        ("torchrun train.py || true", "or", "true", True),
-        ("torchrun train.py || upload logs", "or", "upload logs", False),
-        ("torchrun train.py; exit 0", "exit", "exit 0", True),
-        ("torchrun train.py; echo done", "after", "echo done", True),
-        ("torchrun train.py; upload checkpoints", "after", "upload checkpoints", False),
-        ("torchrun train.py &", "background", "torchrun train.py", True),
-        ("torchrun train.py & wait", "wait", "wait", True),
-        ("if torchrun train.py; then echo good; fi", "condition", "torchrun train.py", True),
-        ("! torchrun train.py", "not", "torchrun train.py", True),
-        ("trap 'exit 0' EXIT; torchrun train.py", "trap", "exit 0", True),
+        ("torchrun train.py | tee log", Hidden("pipe", "tee log", True, mended_by="set -o pipefail")),
+        ("torchrun train.py | grep loss", Hidden("pipe", "grep loss", False, mended_by="set -o pipefail")),
+        ("torchrun train.py | tee log; echo done", Hidden("after", "echo done", True, mended_by="set -eo pipefail")),
+        ("torchrun train.py || true", Hidden("or", "true", True)),
+        ("torchrun train.py || upload logs", Hidden("or", "upload logs", False, True)),
+        ("torchrun train.py; exit 0", Hidden("exit", "exit 0", True, mended_by="set -e")),
+        ("torchrun train.py; echo done", Hidden("after", "echo done", True, mended_by="set -e")),
+        ("torchrun train.py; upload checkpoints", Hidden("after", "upload checkpoints", False, True, "set -e")),
+        ("torchrun train.py &", Hidden("background", "torchrun train.py", True)),
+        ("torchrun train.py & wait", Hidden("wait", "wait", True)),
+        ("if torchrun train.py; then echo good; fi", Hidden("condition", "torchrun train.py", True)),
+        ("! torchrun train.py", Hidden("not", "torchrun train.py", True)),
+        ("trap 'exit 0' EXIT; torchrun train.py", Hidden("trap", "exit 0", True)),
     ],
 )
-def test_what_hides_it_is_named(script: str, way: str, by: str, certain: bool) -> None:
-    assert found(script) == Hidden(way, by, certain)
+def test_what_hides_it_is_named(script: str, expected: Hidden) -> None:
+    assert found(script) == expected
+
+
+def test_a_pipe_in_sh_has_no_option_that_every_image_knows() -> None:
+    assert found("torchrun train.py | tee log", "sh", "-c") == Hidden("pipe", "tee log", True)
+
+
+@pytest.mark.parametrize("script", HIDES.values(), ids=HIDES.keys())
+def test_what_would_let_it_through_does(script: str, tmp_path: Path) -> None:
+    said = found(script)
+
+    assert said is not None
+    assert not said.mended_by or ends_with(tmp_path, f"{said.mended_by}\n{script}") != 0
 
 
 @pytest.mark.parametrize("shell", [("sh", "-c"), ("dash", "-c"), ("sh", "-ec"), ("bash", "-eo", "pipefail", "-c")])

@@ -122,6 +122,26 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         {},
         "t.py",
     ),
+    *(
+        (f"{wrapper} torchrun --nnodes 2 t.py", "torchrun", {"nnodes": "2"}, "t.py")
+        for wrapper in (
+            "uv run",
+            "uv run --with torchrun --python 3.12 --no-sync",
+            "poetry run",
+            "conda run -n train --no-capture-output",
+            "micromamba run -n train",
+            "apptainer exec --nv image.sif",
+            "env -u DEBUG A=1",
+            "nice -n 5",
+            "nsys profile -o trace --trace=cuda,nvtx",
+            "timeout --signal=TERM 3h",
+            "/opt/nvidia/nvidia_entrypoint.sh",
+            "exec setsid numactl --cpunodebind=0",
+        )
+    ),
+    ("uv run --with peft train.py --lr 1", "python", {}, "train.py --lr 1"),
+    ("uv run -m pkg.train", "python", {}, "-m pkg.train"),
+    ("poetry run python train.py", "python", {}, "train.py"),
     (
         "deepspeed --num_gpus 8 -H /etc/hosts.ds --no_ssh t.py --deepspeed ds.json",
         "deepspeed",
@@ -195,6 +215,13 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
 def test_reads_options_up_to_the_program(command: str, launcher: str, options: dict[str, Any], rest: str) -> None:
     found = launched(command)
     assert (found.launcher, written(found), program(found)) == (launcher, options, rest)
+
+
+@pytest.mark.parametrize("command", ["uv pip install torchrun", "conda install -y mpirun", "echo torchrun t.py"])
+def test_a_name_among_the_words_of_another_program_starts_nothing(command: str) -> None:
+    found = workload(JOB.format(command=json.dumps(command.split()), env="[]")).pod_sets[0].containers[0].launch
+
+    assert found is None
 
 
 def test_an_option_and_its_value_in_one_word_are_not_what_their_author_meant() -> None:

@@ -19,6 +19,7 @@ FAMILIES = (
     "coverage",
     "deepspeed",
     "exec_form",
+    "exit_codes",
     "fit",
     "gang",
     "gang_members",

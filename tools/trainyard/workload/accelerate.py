@@ -25,11 +25,11 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def with_config(
-    launch: Launch | None, container: Mapping[Any, Any], pod: Mapping[Any, Any], sources: Sequence[Object]
-) -> Launch | None:
+    launch: Launch, container: Mapping[Any, Any], pod: Mapping[Any, Any], sources: Sequence[Object]
+) -> Launch:
     """The launch with what stands in its file, where a ConfigMap that is mounted holds that."""
-    named = launch.option("config_file") if launch is not None and launch.launcher == "accelerate" else None
-    if launch is None or named is None or not isinstance(named.value, str):
+    named = launch.option("config_file") if launch.launcher == "accelerate" else None
+    if named is None or not isinstance(named.value, str):
         return launch
     found = mounted_text(named.value, container, pod, sources)
     return launch if found is None else replace(launch, options={**dict(_options(*found)), **launch.options})

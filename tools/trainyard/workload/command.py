@@ -78,7 +78,7 @@ def script_of(command: Command, read: Read) -> Script | None:
     """The script that a command runs, where its text is known: the word behind `-c`, or a file that `read` knows."""
     words = command.words
     shell = next((i for i, word in enumerate(words) if basename(word) in SHELLS), None)
-    if shell is not None and not _only_wraps(words[:shell]):
+    if shell and not wraps(words[:shell]):
         shell = None
     index, options = (0, ()) if shell is None else _behind(words, shell)
     if index >= len(words):
@@ -134,31 +134,61 @@ def _from_first_line(text: str) -> tuple[str, tuple[str, ...]]:
 
 WRAPPERS = frozenset(
     {
-        "exec",
+        "catchsegv",
+        "chrt",
         "command",
+        "ddtrace-run",
+        "dumb-init",
         "env",
+        "exec",
+        "gosu",
+        "ionice",
+        "ltrace",
+        "ncu",
+        "neuron_parallel_compile",
+        "nice",
         "nohup",
+        "nsys",
+        "numactl",
+        "nvidia_entrypoint.sh",
+        "opentelemetry-instrument",
+        "perf",
+        "py-spy",
+        "runuser",
+        "setsid",
+        "stdbuf",
+        "strace",
+        "su-exec",
+        "sudo",
+        "taskset",
         "time",
         "timeout",
-        "nice",
-        "ionice",
-        "chrt",
-        "numactl",
-        "taskset",
-        "stdbuf",
-        "sudo",
-        "gosu",
         "tini",
-        "dumb-init",
-        "catchsegv",
-        "nsys",
-        "ncu",
-        "py-spy",
-        "strace",
+        "unbuffer",
+        "valgrind",
+        "xvfb-run",
     }
 )
 """Programs that run the command line that follows their own options."""
 
+RUNNERS: Mapping[str, str] = {
+    "apptainer": "exec",
+    "conda": "run",
+    "hatch": "run",
+    "mamba": "run",
+    "micromamba": "run",
+    "pdm": "run",
+    "pipenv": "run",
+    "pixi": "run",
+    "poetry": "run",
+    "rye": "run",
+    "singularity": "exec",
+    "uv": "run",
+}
+"""Programs that do so by one of their commands."""
 
-def _only_wraps(words: tuple[Word, ...]) -> bool:
-    return not words or basename(words[0]) in WRAPPERS
+
+def wraps(words: Sequence[Word]) -> bool:
+    """Whether the first word is a program that runs the command line behind it."""
+    name = basename(words[0]) if words else ""
+    return name in WRAPPERS or any(word.text == RUNNERS.get(name) for word in words)

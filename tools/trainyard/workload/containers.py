@@ -39,6 +39,7 @@ def container(
         return mounted_text(path, data, pod, sources)
 
     commands = taken_apart(whole, read)
+    started = launch(commands)
     limits = _resources(data, spot, "limits")
     requests = {name: Setting(limit.value, limit.spot, implied=True) for name, limit in limits.items()}
     return Container(
@@ -48,7 +49,7 @@ def container(
         image=text(data.get("image")),
         words=tuple(word for command in commands for word in command.words),
         env=variables.variables,
-        launch=with_config(with_exit_code(launch(commands), whole, read), data, pod, sources),
+        launch=None if started is None else with_config(with_exit_code(started, whole, read), data, pod, sources),
         limits=limits,
         requests=requests | _resources(data, spot, "requests"),
         by_controller=by_controller,

@@ -50,6 +50,8 @@ _ROUNDS = 2
 """How often a loop is followed round."""
 _SHOWN = 40
 """Characters of a command in a message."""
+_MENDS = ("-o pipefail", "-e", "-eo pipefail")
+"""Options of a shell, in the order in which they change less."""
 _SHELLS = frozenset({"ash", "bash", "dash", "sh"})
 _OF_BASH = pattern(r"\|&|&>|[<>]\(|\[\[|PIPESTATUS|pipefail|\bfunction\b")
 """What sh may or may not know, since in one image it is bash and in another dash."""
@@ -67,22 +69,40 @@ def hidden(
 
     `whole` is its command line, `script_of` gives the script that a command runs, `launches` knows a launcher.
     """
+    ends = _ends(whole, _Shell(script_of, launches))
+    if not ends or any(end.status.code != 0 for end in ends):
+        return None
+    mended_by = ""
+    for options in _MENDS:
+        then = _ends(whole, _Shell(script_of, launches, begins_with=options))
+        if then and not any(end.status.code in (0, None) for end in then):
+            mended_by = f"set {options}"
+            break
+    last = min((end.status for end in ends), key=lambda status: status.sure)
+    sure = all(end.status.sure for end in ends)
+    return Hidden(last.way, last.by, sure, any(end.followed for end in ends), mended_by)
+
+
+def _ends(whole: Command, shell: "_Shell") -> list[State]:
+    """How the container may end once its launcher failed; none where that is not known."""
     try:
-        ends = [state.status for state in _Shell(script_of, launches).run(whole, State()) if state.failed]
+        return [state for state in shell.run(whole, State()) if state.failed]
     except UnknownError:
-        return None
-    if not ends or any(end.code != 0 for end in ends):
-        return None
-    first = min(ends, key=lambda end: end.sure)
-    return Hidden(first.way, first.by, certain=all(end.sure for end in ends))
+        return []
 
 
 class _Shell:
     """Follows a script. What a method returns are the states in which its part may end."""
 
     def __init__(
-        self, script_of: Callable[[Command], Script | None], launches: Callable[[Command], bool], depth: int = 0
+        self,
+        script_of: Callable[[Command], Script | None],
+        launches: Callable[[Command], bool],
+        depth: int = 0,
+        begins_with: str = "",
     ) -> None:
+        """`begins_with` are options that the outermost script sets first."""
+        self.begins_with = begins_with
         self.script_of = script_of
         self.launches = launches
         self.functions: dict[str, Tree | None] = {}
@@ -144,7 +164,7 @@ class _Shell:
         if isinstance(tree, Pipeline) and tree.negated:
             raise UnknownError  # bash does not negate what it does not wait for, dash does
         for end in self._apart(tree, state, tested=False):
-            after = replace(state, jobs=(*state.jobs, end.status), failed=state.failed or end.failed)
+            after = replace(state, jobs=(*state.jobs, end.status), failed=end.failed, followed=end.followed)
             yield after.having(0, "background", _shown(tree))
 
     def _apart(self, tree: Tree, state: State, tested: bool) -> list[State]:
@@ -152,7 +172,7 @@ class _Shell:
         return [self._left(end) for end in self.run(tree, replace(state, at_exit=None, jobs=()), tested=tested)]
 
     def _back(self, state: State, end: State) -> State:
-        return replace(state, status=end.status, pipe=(end.status,), failed=end.failed)
+        return replace(state, status=end.status, pipe=(end.status,), failed=end.failed, followed=end.followed)
 
     def _left(self, state: State) -> State:
         """The end of a shell, behind its trap on EXIT."""
@@ -189,7 +209,8 @@ class _Shell:
         own = replace(statuses[-1], sure=statuses[-1].sure or _filters(last), way="pipe", by=_shown(last))
         if state.pipefail:
             own = next((status for status in reversed(statuses) if status.code != 0), own)
-        return replace(state, status=own, pipe=statuses, failed=any(part.failed for part in parts))
+        failed, followed = any(part.failed for part in parts), any(part.followed for part in parts)
+        return replace(state, status=own, pipe=statuses, failed=failed, followed=followed)
 
     def _chain(self, chain: Chain, state: State, tested: bool) -> list[State]:
         states = self.run(chain.first, state, tested=True)
@@ -299,7 +320,8 @@ class _Shell:
         elif name in ("read", "mapfile", "readarray", "getopts"):
             for word in words:
                 state = state.assigned(word.text, None)
-        sure = name in _SUCCEED or name in _DECLARE
+        sure = name in (*_SUCCEED, *_DECLARE) or (name == "rm" and any(word.text.startswith("-") for word in words))
+        state = replace(state, followed=state.followed or (state.failed and not sure))
         yield state.having(0, "after", _text(command.words), sure=sure)
         if tested and not sure:
             yield state.having(1)
@@ -314,12 +336,13 @@ class _Shell:
 
     def _script(self, script: Script, state: State) -> Iterator[State]:
         """What a shell of its own comes to."""
-        if script.shell not in _SHELLS or (script.shell != "bash" and _OF_BASH.search(script.text)):
+        if script.shell not in _SHELLS or (script.shell != "bash" and _OF_BASH.search(script.text + self.begins_with)):
             raise UnknownError
         if self.depth >= _DEPTH:
             raise UnknownError
         inner = _Shell(self.script_of, self.launches, self.depth + 1)
-        fresh = with_options(State(failed=state.failed), script.options)
+        options = (*script.options, *self.begins_with.split())
+        fresh = with_options(State(failed=state.failed, followed=state.followed), options)
         read = tokens(script.text, script.spot, script.env, complete=script.complete, arguments=script.arguments)
         tree = _parsed(read)
         inner.functions = functions(tree)

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from trainyard.workload.command import WRAPPERS, Read, basename, script_of
+from trainyard.workload.command import Read, basename, script_of, wraps
 from trainyard.workload.exit_code import hidden
 from trainyard.workload.launchers import ACCELERATE, BY_COMMAND, BY_MODULE, PYTHON_ENVIRONMENT, Grammar, canonical
 from trainyard.workload.model import EnvVar, Launch, Setting, Word
 from trainyard.workload.shell import Command
 
+_PACKAGES = frozenset({"--with", "--with-editable", "--extra", "--group", "--package", "-p", "--python"})
+"""Options of `uv run` whose value may have the name of a launcher."""
 _PYTHON_VALUES = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
@@ -26,14 +28,12 @@ def launch(commands: Iterable[Command]) -> Launch | None:
     return script
 
 
-def with_exit_code(found: Launch | None, whole: Command, read: Read) -> Launch | None:
+def with_exit_code(found: Launch, whole: Command, read: Read) -> Launch:
     """The launch, with what becomes of its failure; `whole` is the command line that it was found in."""
-    if found is None:
-        return None
 
     def launches(command: Command) -> bool:
         each = _launch(command)
-        return each is not None and (each.launcher != "python" or found.launcher == "python")
+        return each is not None and (each.launcher != "python" or found.launcher in ("python", "ray"))
 
     return replace(found, hidden=hidden(whole, lambda command: script_of(command, read), launches))
 
@@ -95,14 +95,18 @@ def _launch(command: Command) -> Launch | None:
 
 
 def _unwrapped(command: Command) -> tuple[tuple[Word, ...], Mapping[str, EnvVar]]:
-    """The words from the first that starts ranks, where only wrappers such as `exec` or `numactl` stand before it."""
+    """The words from the first that starts ranks, where only wrappers such as `exec` or `uv run` stand before it."""
     words, env = command.words, dict(command.env)
-    if not words or basename(words[0]) not in WRAPPERS:
+    if not wraps(words):
         return words, env
     for index, word in enumerate(words):
         name = basename(word)
+        if index and words[index - 1].text in _PACKAGES:
+            continue
         if name in BY_COMMAND or name == "accelerate" or name.startswith("python"):
             return words[index:], env
+        if basename(words[0]) == "uv" and (word.text == "-m" or word.text.endswith(".py")):
+            return (replace(words[0], text="python"), *words[index:]), env
         variable, assigned, value = word.text.partition("=")
         if assigned and variable.isidentifier():
             env[variable] = EnvVar(variable, value if word.known else None, word.spot, raw=value)

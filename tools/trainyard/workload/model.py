@@ -61,6 +61,11 @@ class Hidden:
     """The words of the script that do, shortened."""
     certain: bool
     """False where another program's success decides, which may depend on what the launcher left."""
+    followed: bool = False
+    """True where another program runs behind the launcher, and may be the one that trains."""
+    mended_by: str = ""
+    """What would let the failure through at the beginning of the script: `set -o pipefail`, `set -e`, or both; empty
+    where neither does."""
 
 
 @dataclass(frozen=True, slots=True)

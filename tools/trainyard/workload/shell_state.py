@@ -53,6 +53,8 @@ class State:
     pipefail: bool = False
     failed: bool = False
     """True once the launcher ran, and failed."""
+    followed: bool = False
+    """True where a program that nothing is known of ran behind it."""
     ended: str = ""
     """exit, return, break or continue, on the way out of what each of them leaves."""
     variables: tuple[tuple[str, Value], ...] = ()
