@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from trainyard.workload.command import Read, basename, script_of, wraps
 from trainyard.workload.exit_code import hidden
-from trainyard.workload.launchers import ACCELERATE, BY_COMMAND, BY_MODULE, PYTHON_ENVIRONMENT, Grammar, canonical
+from trainyard.workload.launchers import BY_COMMAND, BY_MODULE, BY_SUBCOMMAND, PYTHON_ENVIRONMENT, Grammar, canonical
 from trainyard.workload.model import EnvVar, Launch, Setting, Word
 from trainyard.workload.shell import Command
 
@@ -87,9 +87,10 @@ def _launch(command: Command) -> Launch | None:
     program = basename(words[0])
     if program.startswith("python"):
         return _python(words, env, command.complete)
-    if program == "accelerate":
-        at = next((i for i, word in enumerate(words[1:], 1) if word.text == "launch"), None)
-        return None if at is None else _parse(ACCELERATE, words[0], words[at + 1 :], env, command.complete)
+    if program in BY_SUBCOMMAND:
+        subcommand, by = BY_SUBCOMMAND[program]
+        at = next((i for i, word in enumerate(words[1:], 1) if word.text == subcommand), None)
+        return None if at is None else _parse(by, words[0], words[at + 1 :], env, command.complete)
     grammar = BY_COMMAND.get(program)
     return None if grammar is None else _parse(grammar, words[0], words[1:], env, command.complete)
 
@@ -103,7 +104,7 @@ def _unwrapped(command: Command) -> tuple[tuple[Word, ...], Mapping[str, EnvVar]
         name = basename(word)
         if index and words[index - 1].text in _PACKAGES:
             continue
-        if name in BY_COMMAND or name == "accelerate" or name.startswith("python"):
+        if name in BY_COMMAND or name in BY_SUBCOMMAND or name.startswith("python"):
             return words[index:], env
         if basename(words[0]) == "uv" and (word.text == "-m" or word.text.endswith(".py")):
             return (replace(words[0], text="python"), *words[index:]), env
@@ -133,7 +134,7 @@ def _python(words: tuple[Word, ...], env: Mapping[str, EnvVar], complete: bool) 
         for name, variable in PYTHON_ENVIRONMENT.items()
         if variable in env
     }
-    return Launch("python", words[0].spot, options, words[index:])
+    return Launch("python", words[0].spot, options, words[index:], complete=complete)
 
 
 @dataclass(slots=True)
@@ -162,12 +163,15 @@ def _parse(grammar: Grammar, name: Word, words: tuple[Word, ...], env: Mapping[s
     options = reading.options
     for option, variable in _from_environment(grammar, env):
         options.setdefault(option, variable)
+    for option, name_of in grammar.handed_on.items():
+        if name_of in env:
+            options.setdefault(option, Setting(env[name_of].value, env[name_of].spot))
     if complete and reading.complete:
         for option, value in grammar.defaults.items():
             options.setdefault(option, Setting(value, name.spot, implied=True))
     if grammar.settle is not None:
         grammar.settle(options)
-    return Launch(grammar.launcher, name.spot, options, program)
+    return Launch(grammar.launcher, name.spot, options, program, complete=complete and reading.complete)
 
 
 def _from_environment(grammar: Grammar, env: Mapping[str, EnvVar]) -> Iterable[tuple[str, Setting]]:

@@ -73,8 +73,8 @@ class Launch:
     """How a container starts its ranks, read from its command line and environment as the launcher itself would."""
 
     launcher: str
-    """torchrun, deepspeed, accelerate, mpirun, horovodrun, ray for the entrypoint of a RayJob, or python for a script
-    that is started directly."""
+    """torchrun, deepspeed, accelerate, composer, fabric, mpirun, horovodrun, ray for the entrypoint of a RayJob, or
+    python for a script that is started directly."""
     spot: Spot
     """The word that names the launcher."""
     options: Mapping[str, Setting]
@@ -84,6 +84,8 @@ class Launch:
     """The training program and its own arguments."""
     certain: bool = True
     """False where a branch of its script decides whether it runs."""
+    complete: bool = True
+    """False where more options or variables may be given than manifests show."""
     hidden: Hidden | None = None
     """Set where a failure of the launcher does not reach the exit code of its container."""
 
@@ -113,12 +115,7 @@ class Container:
     @property
     def gpus(self) -> int:
         """GPUs that the container may use: its limits of resources named `*/gpu` or `nvidia.com/mig-*`."""
-        return sum(
-            count
-            for name, limit in self.limits.items()
-            if (name.endswith("/gpu") or name.startswith("nvidia.com/mig-"))
-            and (count := _count(limit.value)) is not None
-        )
+        return gpus(self.limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +198,15 @@ class Workload:
     def in_job_folder(self) -> bool:
         """True where the job was rendered from a job folder, so that all that it needs must be there."""
         return self.training_job is not None
+
+
+def gpus(limits: Mapping[str, Setting]) -> int:
+    """GPUs among limits: resources named `*/gpu` or `nvidia.com/mig-*`."""
+    return sum(
+        count
+        for name, limit in limits.items()
+        if (name.endswith("/gpu") or name.startswith("nvidia.com/mig-")) and (count := _count(limit.value)) is not None
+    )
 
 
 def _count(value: Any) -> int | None:
