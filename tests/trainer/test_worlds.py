@@ -25,8 +25,8 @@ print("IN-WORLD", *own, flush=True)
 """
 PODS = """
 set -e
-unshare --net sleep infinity & one=$!
-unshare --net sleep infinity & two=$!
+unshare --net --uts sh -c 'hostname pod-0; exec sleep infinity' & one=$!
+unshare --net --uts sh -c 'hostname pod-1; exec sleep infinity' & two=$!
 while [ "$(readlink /proc/$one/ns/net)" = "$(readlink /proc/self/ns/net)" ] ||
       [ "$(readlink /proc/$two/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.1; done
 ip link add eth0 netns $one type veth peer name eth0 netns $two
@@ -35,17 +35,19 @@ for pod in "$one 10.9.0.1" "$two 10.9.0.2"; do
   nsenter --net=/proc/$1/ns/net sh -c "ip link set lo up; ip addr add $2/24 dev eth0; ip link set eth0 up"
 done
 mount --bind "$FOLDER/hosts" /etc/hosts
-mount --bind "$FOLDER/job" /job 2>/dev/null || true
+mount --bind "$FOLDER/resolv.conf" /etc/resolv.conf
 for index in 0 1; do
   pid=$one; [ $index = 1 ] && pid=$two
-  (set +e; . "$FOLDER/$index.env"; nsenter --net=/proc/$pid/ns/net timeout "$LIMIT" bash -c "$COMMAND" \\
+  (set +e; . "$FOLDER/$index.env"
+   nsenter --net=/proc/$pid/ns/net --uts=/proc/$pid/ns/uts timeout "$LIMIT" bash -c "$COMMAND" \\
     > "$FOLDER/$index.log" 2>&1; echo $? > "$FOLDER/$index.code") &
   pods="$pods $!"
 done
 wait $pods
 kill $one $two
 """
-LIMIT = 300
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+LIMIT = 240
 """Seconds for launchers that come to an end by themselves, however busy the machine is."""
 PATIENCE = 90
 """Seconds after which pods that wait for each other count as waiting."""
@@ -64,7 +66,8 @@ def environment(pair: Pair, index: int) -> dict[str, str]:
 def comes_to(pair: Pair, folder: Path) -> str:
     """What the launchers make of two pods."""
     names = OPERATED_HOSTS if pair.kind == PYTORCH_JOB else HOSTS
-    (folder / "hosts").write_text(f"127.0.0.1 localhost\n10.9.0.1 {names[0]}\n10.9.0.2 {names[1]}\n")
+    (folder / "hosts").write_text(f"127.0.0.1 localhost\n10.9.0.1 {names[0]} pod-0\n10.9.0.2 {names[1]} pod-1\n")
+    (folder / "resolv.conf").write_text("")
     (folder / "world.py").write_text(PROGRAM)
     for index in (0, 1):
         lines = (f"export {name}={json.dumps(value)}\n" for name, value in environment(pair, index).items())
@@ -76,7 +79,7 @@ def comes_to(pair: Pair, folder: Path) -> str:
         "FOLDER": str(folder),
         "COMMAND": command,
         "LIMIT": str(PATIENCE if pair.comes_to == WAITS else LIMIT),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": PATH,
         "DS_ACCELERATOR": "cpu",
         "OMP_NUM_THREADS": "1",
     }
@@ -97,7 +100,7 @@ def verdict(folder: Path) -> str:
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
 def test_real_launchers_make_of_two_pods_what_is_said(pair: Pair, tmp_path: Path) -> None:
-    if shutil.which(pair.command.split()[0]) is None:
+    if shutil.which(pair.command.split()[0], path=PATH) is None:
         pytest.skip(f"{pair.command.split()[0]} is not installed")
 
     assert comes_to(pair, tmp_path) == pair.comes_to

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainyard.discover import Target, TargetKind, has_kustomization
-from trainyard.finding import Finding
+from trainyard.finding import Finding, NotJudged
 from trainyard.frozen import dataclass
 from trainyard.masked import MaskedLines
 from trainyard.merged import merged, order
@@ -23,6 +23,7 @@ class Judgement:
     complete: bool
     """True where every rule was asked. Broken input and a wrong job.yaml end it before."""
     cached: bool = False
+    not_judged: tuple[NotJudged, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Outcome:
     line_of: Callable[[str, int], str | None]
     note: str
     """Why nothing was judged, where that is right."""
+    not_judged: tuple[NotJudged, ...] = ()
+    """Parts of what was judged that no rule could see into."""
 
 
 def conclude(sources: Sources, beside: Sequence[Finding], judgements: Sequence[Judgement], whole: bool) -> Outcome:
@@ -65,6 +68,7 @@ def conclude(sources: Sources, beside: Sequence[Finding], judgements: Sequence[J
         cached=sum(judgement.cached for judgement in judgements),
         line_of=MaskedLines(sources, told).line,
         note="",
+        not_judged=tuple(each for judgement in judgements for each in judgement.not_judged),
     )
 
 

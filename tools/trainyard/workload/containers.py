@@ -56,6 +56,7 @@ def container(
         limits=limits,
         requests=requests | _resources(data, spot, "requests"),
         by_controller=by_controller,
+        lines=tuple(command.words for command in commands),
     )
 
 

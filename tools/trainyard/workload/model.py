@@ -111,6 +111,8 @@ class Container:
     """As Kubernetes defaults them: a limit without a request is the request too, marked implied."""
     by_controller: bool = False
     """True for a container that no manifest holds: the job's controller adds it."""
+    lines: tuple[tuple[Word, ...], ...] = field(default=(), repr=False)
+    """The same words by the command that they belong to, those of its scripts one by one."""
 
     @property
     def gpus(self) -> int:

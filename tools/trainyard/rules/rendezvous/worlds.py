@@ -22,6 +22,8 @@ _ONE_JOB = ("JAXJob", "PaddleJob", "PyTorchJob", "TrainJob")
 _OF_FABRICS = ("rdma/", "vpc.amazonaws.com/efa")
 _GROUPS = ("scheduling.x-k8s.io/pod-group", "scheduling.k8s.io/group-name")
 _MEETS = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT")
+_RANKED = ("hugging-face", "megatron", "nanogpt", "torchtitan")
+"""Programs that take rank and world size from RANK and WORLD_SIZE."""
 _LOCAL = ("localhost", "127.", "0.0.0.0", "::1", "[::1]")
 
 
@@ -183,9 +185,9 @@ def _python(workload: Workload, start: Start) -> _Alone | None:
     """A program that takes its rank from variables which nothing sets."""
     launch = start.launch
     if workload.in_job_folder and "PET_NPROC_PER_NODE" in start.container.env:
-        return None  # RDV012
+        return None  # RDV012 says it
     program = next((each for each in programs(workload) if each.container is start.container), None)
-    if program is None or not program.is_named or not launch.complete:
+    if program is None or not program.is_named or program.trainer.name not in _RANKED or not launch.complete:
         return None
     if any(launch.option(name) is not None for name in ("world_size", "rank")):
         return None
