@@ -76,11 +76,10 @@ def download_closed(workload: Workload) -> Iterator[Problem]:
             continue
         beside = [spot for spot in answer.spots if spot.object not in (workload.platform or ())]
         for what, host, spot in asked if beside else ():
-            policies = ", ".join(dict.fromkeys(each.object.name for each in beside))
             yield Problem(
-                f"{what} asks {host}, which NetworkPolicy {policies} closes to the pod",
+                f"{what} asks {host}, but no NetworkPolicy of the pod lets it out to the internet",
                 spot.saying("never answered"),
-                tuple(each.saying("lets nothing out to the internet") for each in beside),
+                tuple(each.saying("closes what no rule opens") for each in beside),
                 "put it in the image or on a claim, or allow egress to TCP port 443",
             )
 

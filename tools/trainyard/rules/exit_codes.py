@@ -153,9 +153,18 @@ def _help(found: Hidden) -> str:
         return f"begin the script with `{found.mended_by}`"
     if found.way == "pipe":
         return "run the script with bash and begin it with `set -o pipefail`: sh knows it in some images alone"
-    if found.way in ("background", "wait"):
-        return "keep its process id (`$!`) and end the script with `wait` for that id"
-    return "keep its exit code (`code=$?`) and end the script with `exit $code`"
+    return _INSTEAD.get(found.way, "keep its exit code (`code=$?`) and end the script with `exit $code`").format(
+        by=found.by
+    )
+
+
+_INSTEAD = {
+    "or": "leave `|| {by}` out, or end what follows `||` with `exit 1`",
+    "background": "keep its process id (`$!`) and end the script with `wait` for that id",
+    "wait": "keep its process id (`$!`) and end the script with `wait` for that id",
+    "condition": "let the branch that runs when it fails end with `exit 1`",
+    "trap": "keep its exit code first in the trap (`code=$?`) and end it with `exit $code`",
+}
 
 
 def _fix(found: Hidden, container: Container) -> Remedy | None:
