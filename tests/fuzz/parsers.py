@@ -23,9 +23,11 @@ from trainyard.rules.deepspeed import hjson
 from trainyard.rules.secrets import known_secrets
 from trainyard.sources import Sources
 from trainyard.suppress import find
+from trainyard.workload.command import script_of
 from trainyard.workload.environment import expand
-from trainyard.workload.model import EnvVar
-from trainyard.workload.shell import commands
+from trainyard.workload.exit_code import hidden
+from trainyard.workload.model import EnvVar, Word
+from trainyard.workload.shell import Command, commands
 from trainyard.yamltext import lines_of
 
 FILE = "fuzzed.yaml"
@@ -161,6 +163,13 @@ def env(data: bytes) -> None:
         assert value == rest
     for command in commands(rest, _SPOT, known):
         assert all(isinstance(word.text, str) for word in command.words)
+    words = tuple(Word(text, _SPOT) for text in ("bash", "-c", rest))
+    found = hidden(Command(words, known), lambda command: script_of(command, lambda _: None), _launches)
+    assert found is None or "torchrun" in rest
+
+
+def _launches(command: Command) -> bool:
+    return command.words[0].text == "torchrun"
 
 
 def field_paths(data: bytes) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.recorded import hold
 from tests.report.repository import REPO, SILENCED, line_reader
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.finding import Finding, NotJudged, Place, Position, Severity
 from trainyard.report import Report, write
 from trainyard.rules.registry import Rule
 
@@ -137,7 +137,22 @@ def findings(at: Callable[..., Place]) -> tuple[Finding, ...]:
 
 
 @pytest.fixture
-def report(findings: tuple[Finding, ...]) -> Report:
+def not_judged(at: Callable[..., Place]) -> tuple[NotJudged, ...]:
+    """What an opaque script and a value from outside leave open."""
+    xl = "jobs/vision/vit-xl"
+    return (
+        NotJudged(
+            xl,
+            "rendezvous, ranks and exit code",
+            "nothing is known of `bash run.sh`",
+            Place("Job/vision/vit-xl", "spec.template.spec.containers[0].command[0]", None),
+        ),
+        NotJudged(xl, "np", "its value is known only in the pod", at("overlays/rdma/fabric.yaml", '"1"')),
+    )
+
+
+@pytest.fixture
+def report(findings: tuple[Finding, ...], not_judged: tuple[NotJudged, ...]) -> Report:
     """A run over 45 jobs."""
     units = (
         *(f"jobs/research/llama-{n:02}" for n in range(1, 42)),
@@ -150,6 +165,7 @@ def report(findings: tuple[Finding, ...]) -> Report:
         cached=30,
         seconds=0.41239,
         line_of=line_reader(REPO),
+        not_judged=not_judged,
     )
 
 

@@ -33,9 +33,11 @@ def test_a_clean_run(printed: Printed) -> None:
         "findings": [],
         "fixed": [],
         "suppressed": [],
+        "not_judged": [],
         "summary": {
             "jobs": 1,
             "jobs_with_findings": 0,
+            "jobs_in_part": 0,
             "errors": 0,
             "warnings": 0,
             "infos": 0,

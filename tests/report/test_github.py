@@ -38,7 +38,7 @@ def test_what_github_does_not_show_is_said(report: Report, printed: Printed) -> 
     many = replace(report, findings=(error,) * 11 + (warning,) * 10 + (info,) * 10)
     assert printed(many, "github").splitlines()[0] == (
         "::notice title=lint-jobs::11 errors, 10 warnings, 10 info in 1 of 45 jobs "
-        "(30 unchanged since the last run, 1 finding suppressed: NET002); "
+        "(30 unchanged since the last run, 1 finding suppressed: NET002, 1 judged only in part); "
         "of 11 errors GitHub shows the first 10, all are in the log of this step; "
         "of 10 notices GitHub shows the first 9, all are in the log of this step"
     )

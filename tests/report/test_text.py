@@ -4,6 +4,7 @@ import io
 import os
 import pty
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.report.repository import REPO, SILENCED, line_reader
 from trainyard.errors import UsageError
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.finding import Finding, NotJudged, Place, Position, Severity
 from trainyard.report import Report
 from trainyard.report.terminal import columns, wants_color, width
 
@@ -33,6 +34,24 @@ def _finding(place: Place, **rest: object) -> Finding:
         "message": "port is closed",
     }
     return Finding(place=place, **(known | rest))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [
+        (1, "1 job passes, 1 only in part"),
+        (14, "14 jobs pass, 1 only in part"),
+    ],
+)
+def test_a_pass_says_what_was_not_judged(
+    units: int, expected: str, not_judged: tuple[NotJudged, ...], printed: Printed
+) -> None:
+    missing = tuple(replace(each, job="jobs/vision/vit-0") for each in not_judged)
+
+    assert printed(_report(units=units, not_judged=missing), "text") == (
+        "not judged of jobs/vision/vit-0: rendezvous, ranks and exit code (nothing is known of `bash run.sh`), "
+        f"np (its value is known only in the pod)\n{expected}\n"
+    )
 
 
 def test_a_whole_run(report: Report, printed: Printed, snapshot: Snapshot) -> None:

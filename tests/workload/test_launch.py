@@ -122,6 +122,26 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         {},
         "t.py",
     ),
+    *(
+        (f"{wrapper} torchrun --nnodes 2 t.py", "torchrun", {"nnodes": "2"}, "t.py")
+        for wrapper in (
+            "uv run",
+            "uv run --with torchrun --python 3.12 --no-sync",
+            "poetry run",
+            "conda run -n train --no-capture-output",
+            "micromamba run -n train",
+            "apptainer exec --nv image.sif",
+            "env -u DEBUG A=1",
+            "nice -n 5",
+            "nsys profile -o trace --trace=cuda,nvtx",
+            "timeout --signal=TERM 3h",
+            "/opt/nvidia/nvidia_entrypoint.sh",
+            "exec setsid numactl --cpunodebind=0",
+        )
+    ),
+    ("uv run --with peft train.py --lr 1", "python", {}, "train.py --lr 1"),
+    ("uv run -m pkg.train", "python", {}, "-m pkg.train"),
+    ("poetry run python train.py", "python", {}, "train.py"),
     (
         "deepspeed --num_gpus 8 -H /etc/hosts.ds --no_ssh t.py --deepspeed ds.json",
         "deepspeed",
@@ -145,6 +165,19 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "accelerate",
         {"multi_gpu": True},
         "t.py",
+    ),
+    (
+        "composer -n 8 --world_size 16 --node_rank 1 --master_addr a train.py --lr 1",
+        "composer",
+        {"nproc": "8", "world_size": "16", "node_rank": "1", "master_addr": "a"},
+        "train.py --lr 1",
+    ),
+    ("composer -m train.main", "composer", {"module_mode": True}, "train.main"),
+    (
+        "fabric run --devices=8 --num-nodes 2 --main-address a train.py",
+        "fabric",
+        {"devices": "8", "num_nodes": "2", "main_address": "a"},
+        "train.py",
     ),
     (
         "mpirun -np 16 -H a:8,b:8 -x A=1 -x B --mca btl self,tcp -mca pml ob1 --bind-to none python t.py",
@@ -195,6 +228,42 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
 def test_reads_options_up_to_the_program(command: str, launcher: str, options: dict[str, Any], rest: str) -> None:
     found = launched(command)
     assert (found.launcher, written(found), program(found)) == (launcher, options, rest)
+
+
+@pytest.mark.parametrize("command", ["uv pip install torchrun", "conda install -y mpirun", "echo torchrun t.py"])
+def test_a_name_among_the_words_of_another_program_starts_nothing(command: str) -> None:
+    found = workload(JOB.format(command=json.dumps(command.split()), env="[]")).pod_sets[0].containers[0].launch
+
+    assert found is None
+
+
+ON_GPUS = JOB.replace("env: {env}", "env: {env}, resources: {{limits: {{nvidia.com/gpu: 8}}}}")
+OF_TORCHRUN = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "h"}
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "expected"),
+    [
+        ("", {}, {"num_processes": "8"}),
+        ("--num_machines 2 --machine_rank 1", {}, {"num_processes": "8", "num_machines": "2", "machine_rank": "1"}),
+        ("--num_processes 4", {}, {"num_processes": "4"}),
+        ("--cpu", {}, {}),
+        ("--config_file=a.yaml", {}, {}),
+        ("", OF_TORCHRUN, {"num_processes": "16", "num_machines": "2", "machine_rank": "1", "main_process_ip": "h"}),
+        ("--num_processes 1", OF_TORCHRUN, {"num_processes": "1"}),
+        ("--num_machines 4", OF_TORCHRUN, {"num_processes": "8", "num_machines": "4"}),
+        ("", {"PET_NNODES": "2"}, {"num_processes": "16", "num_machines": "2", "machine_rank": "0"}),
+    ],
+)
+def test_accelerate_works_out_its_processes_and_machines(options: str, env: dict[str, str], expected: Any) -> None:
+    words = json.dumps(["accelerate", "launch", *options.split(), "t.py"])
+    items = [{"name": name, "value": value} for name, value in env.items()]
+    text = ON_GPUS.format(command=words, env=json.dumps(items))
+    launch = workload(text).pod_sets[0].containers[0].launch
+    assert launch is not None
+    names = ("num_processes", "num_machines", "machine_rank", "main_process_ip")
+
+    assert {name: found.value for name in names if (found := launch.option(name)) is not None} == expected
 
 
 def test_an_option_and_its_value_in_one_word_are_not_what_their_author_meant() -> None:

@@ -205,6 +205,7 @@ def _lint(options: argparse.Namespace) -> int:
         line_of=outcome.line_of,
         noun="job" if all(unit.startswith("jobs/") for unit in outcome.units) else "target",
         note=outcome.note,
+        not_judged=outcome.not_judged,
         fixed=tuple(made.fixed) if made else (),
         unfixed=tuple(made.refused) if made else (),
     )

@@ -3,20 +3,26 @@
 from collections.abc import Sequence
 from typing import Any
 
-from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
+from trainyard.finding import Edit, Finding, Fix, NotJudged, Place, Position, Severity
 from trainyard.suppress import Suppression
 
 
-def encode(findings: Sequence[Finding], suppressions: Sequence[Suppression]) -> Any:
+def encode(
+    findings: Sequence[Finding], suppressions: Sequence[Suppression], not_judged: Sequence[NotJudged] = ()
+) -> Any:
     """What `decode` reads."""
     return {
+        "not_judged": [[each.job, each.what, each.why, _place(each.place)] for each in not_judged],
         "findings": [_finding(finding) for finding in findings],
         "suppressions": [_suppression(s) for s in suppressions],
     }
 
 
-def decode(kept: Any) -> tuple[tuple[Finding, ...], tuple[Suppression, ...]]:
-    """Findings and suppressions as they were. ValueError, KeyError or TypeError where `kept` is something else."""
+def decode(kept: Any) -> tuple[tuple[Finding, ...], tuple[Suppression, ...], tuple[NotJudged, ...]]:
+    """Findings, suppressions and what was not judged, as they were.
+
+    ValueError, KeyError or TypeError where `kept` is something else.
+    """
     findings = tuple(
         Finding(
             rule=item["rule"],
@@ -31,7 +37,8 @@ def decode(kept: Any) -> tuple[tuple[Finding, ...], tuple[Suppression, ...]]:
         )
         for item in kept["findings"]
     )
-    return findings, tuple(_read_suppression(item) for item in kept["suppressions"])
+    not_judged = tuple(NotJudged(job, what, why, _read_place(at)) for job, what, why, at in kept["not_judged"])
+    return findings, tuple(_read_suppression(item) for item in kept["suppressions"]), not_judged
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -71,6 +71,19 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True)
+class NotJudged:
+    """A part of a job that no rule could judge. It is no finding."""
+
+    job: str
+    """Its folder, or the manifest file."""
+    what: str
+    """What rules would have said something about: `batch`."""
+    why: str
+    """Why they could not, as a clause."""
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One cause, told once, with the jobs that it reaches."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard.discover import Target, TargetKind, has_kustomization
-from trainyard.finding import Finding
+from trainyard.finding import Finding, NotJudged
 from trainyard.frozen import dataclass
 from trainyard.masked import MaskedLines
 from trainyard.merged import merged, order
@@ -27,6 +27,7 @@ class Judgement:
     complete: bool
     """True where every rule was asked. Broken input and a wrong job.yaml end it before."""
     cached: bool = False
+    not_judged: tuple[NotJudged, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Outcome:
     line_of: Callable[[str, int], str | None]
     note: str
     """Why nothing was judged, where that is right."""
+    not_judged: tuple[NotJudged, ...] = ()
+    """Parts of what was judged that no rule could see into."""
 
 
 def conclude(
@@ -89,6 +92,7 @@ def conclude(
         cached=sum(judgement.cached for judgement in counted),
         line_of=MaskedLines(sources, told).line,
         note="",
+        not_judged=tuple(each for judgement in judgements for each in judgement.not_judged),
     )
 
 

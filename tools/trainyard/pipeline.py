@@ -17,7 +17,7 @@ from trainyard.errors import Fault, InputError
 from trainyard.exempt import LIST, exemptions
 from trainyard.fetched import fetched_otherwise
 from trainyard.fieldpath import format_path, lookup
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.finding import Finding, NotJudged, Place, Position, Severity
 from trainyard.masked import SECRET, without
 from trainyard.objects import Object, Spot
 from trainyard.origin import Origin
@@ -242,10 +242,10 @@ class _Run:
         if kept is None:
             return None
         try:
-            findings, suppressions = codec.decode(kept)
+            findings, suppressions, not_judged = codec.decode(kept)
         except (ValueError, KeyError, TypeError):
             return None
-        return Judgement(target, findings, suppressions, complete=True, cached=True)
+        return Judgement(target, findings, suppressions, complete=True, cached=True, not_judged=not_judged)
 
     def _judgements(self, targets: Sequence[Target]) -> Iterator[Judgement]:
         """One target after another, so that one unit is in memory at a time. Not in the order of the targets."""
@@ -257,13 +257,18 @@ class _Run:
 
     def _judge(self, result: "_Result", unit: Unit, origin: Origin) -> None:
         from trainyard import schema
+        from trainyard.unjudged import gaps
 
-        for rule, problem in found_by_rules(self.rules, unit):
-            result.add(rule, problem, origin, self.sources)
+        found = list(found_by_rules(self.rules, unit))
         for refused in schema.check([unit]):
             spot = Spot(refused.object, refused.path, at_key=refused.at_key)
             problem = Problem(refused.message, spot, (), refused.help, refused.fix)
-            result.add(self.rules[refused.rule_id], problem, origin, self.sources)
+            found.append((self.rules[refused.rule_id], problem))
+        for rule, problem in found:
+            result.add(rule, problem, origin, self.sources)
+        for gap in gaps(unit, found):
+            place = _place(gap.spot, origin)
+            result.not_judged.append(NotJudged(result.target.name, gap.what, gap.why, place))
 
     def _units(self, targets: Sequence[Target]) -> "Iterator[tuple[_Result, tuple[Unit, Origin] | None]]":
         folders = []
@@ -376,8 +381,9 @@ class _Run:
         complete = bool(result.reads) and not any(finding.input_error for finding in findings)
         if self.cache is not None and complete and target.name != STDIN and self._steady(result.reads):
             listings = [target.name] if target.kind is TargetKind.JOB else []
-            self.cache.put(_key(target), result.reads, listings, codec.encode(findings, suppressions))
-        return Judgement(target, tuple(findings), suppressions, complete)
+            kept = codec.encode(findings, suppressions, result.not_judged)
+            self.cache.put(_key(target), result.reads, listings, kept)
+        return Judgement(target, tuple(findings), suppressions, complete, not_judged=tuple(result.not_judged))
 
     def _text(self, file: str) -> str:
         try:
@@ -402,6 +408,7 @@ class _Result:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.findings: list[Finding] = []
+        self.not_judged: list[NotJudged] = []
         self.reads: Mapping[str, str] = {}
         self.secrets: set[str] = set()
 

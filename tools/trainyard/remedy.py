@@ -15,6 +15,8 @@ class Act(Enum):
     """Give it a value; where it is absent it is written, with the maps above it that are missing."""
     WORD = "word"
     """Replace one word of the text that it holds, and leave the rest."""
+    BEGIN = "begin"
+    """Put a command at the beginning of the script that it holds, and leave the rest."""
     RENAME = "rename"
     """Give its key another name."""
     REMOVE = "remove"
@@ -67,6 +69,11 @@ def put(spot: Spot, value: Any) -> Remedy:
 def reword(spot: Spot, old: str, new: str) -> Remedy:
     """Replace one word of a text, such as an argument in a command line."""
     return Remedy((Change(Act.WORD, spot, new, old),))
+
+
+def begin(spot: Spot, command: str) -> Remedy:
+    """Put a command at the beginning of a script."""
+    return Remedy((Change(Act.BEGIN, spot, command),))
 
 
 def rename(spot: Spot, key: str) -> Remedy:

@@ -62,6 +62,21 @@ def reworded(canvas: Canvas, piece: Piece, old: str, new: str) -> Stretch:
     return Stretch(piece.start + found[0].start(), piece.start + found[0].end(), new)
 
 
+def begun(canvas: Canvas, piece: Piece, command: str) -> Stretch:
+    """A command at the beginning of a script: on a line of its own, behind `#!`, where the script has lines."""
+    text = canvas.layout.text
+    if piece.style not in ("|", ">"):
+        start = piece.start + (piece.style in ('"', "'"))
+        return Stretch(start, start, f"{command}; ")
+    start = canvas.layout.line_end(piece.start) + 1
+    while start < piece.end and (not text[start : canvas.layout.line_end(start)].strip() or "#!" in text[start:][:99]):
+        start = text.find("\n", start) + 1
+    if piece.style == ">" or start >= piece.end:
+        raise Refusal("its lines are joined when it is read: edit it by hand")
+    indent = text[start:][: len(text[start:]) - len(text[start:].lstrip(" "))]
+    return Stretch(start, start, f"{indent}{command}\n")
+
+
 def renamed(key: Piece, holder: Piece, name: str) -> Stretch:
     """A key under another name."""
     if any(each.value == name for each, _ in holder.entries):

@@ -100,6 +100,8 @@ def _edits(change: Change, origin: Origin, sources: Sources) -> Iterator[Edit]:
         yield _edit(
             canvas, editing.reworded(canvas, _plain(canvas, piece, "scalar"), change.old, change.value), sources
         )
+    elif change.act is Act.BEGIN:
+        yield _edit(canvas, editing.begun(canvas, _plain(canvas, piece, "scalar"), change.value), sources)
     else:
         yield _edit(canvas, editing.replaced(canvas, piece, change.value), sources)
 

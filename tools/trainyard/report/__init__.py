@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FINDINGS, UsageError
-from trainyard.finding import Finding, Severity
+from trainyard.finding import Finding, NotJudged, Severity
 from trainyard.frozen import dataclass
 from trainyard.suppress import Silenced
 
@@ -52,6 +52,8 @@ class Report:
     """Why there is nothing to report on, where no unit had to be judged."""
     fixed: tuple[Finding, ...] = ()
     """What `--fix` put right, as it was found; it is not among the findings any more."""
+    not_judged: tuple[NotJudged, ...] = ()
+    """Parts of the units that no rule could judge."""
     unfixed: tuple[tuple[Finding, str], ...] = ()
     """What `--fix` knew how to put right and did not, and why."""
 
@@ -65,6 +67,13 @@ class Report:
     def fails(self, finding: Finding) -> bool:
         """True where this finding fails the run."""
         return finding.input_error or finding.severity >= self.fail_on
+
+    def in_part(self) -> dict[str, list[NotJudged]]:
+        """The units of which something was not judged, each with that, in the order of the units."""
+        found: dict[str, list[NotJudged]] = {}
+        for each in self.not_judged:
+            found.setdefault(each.job, []).append(each)
+        return {unit: found[unit] for unit in self.units if unit in found}
 
     def affected(self) -> set[str]:
         """The judged units that findings reach."""

@@ -3,7 +3,7 @@
 import json
 from typing import Any, TextIO
 
-from trainyard.finding import Finding, Fix, Place, Severity
+from trainyard.finding import Finding, Fix, NotJudged, Place, Severity
 from trainyard.report import Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.summary import totals
@@ -26,9 +26,11 @@ def document(report: Report) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in report.findings],
         "fixed": [_fixed(finding) for finding in report.fixed],
         "suppressed": [_suppressed(silenced) for silenced in report.suppressed],
+        "not_judged": [_not_judged(each) for each in report.not_judged],
         "summary": {
             "jobs": len(report.units),
             "jobs_with_findings": len(report.affected()),
+            "jobs_in_part": len(report.in_part()),
             "errors": found[Severity.ERROR],
             "warnings": found[Severity.WARNING],
             "infos": found[Severity.INFO],
@@ -79,6 +81,10 @@ def _fixed(finding: Finding) -> dict[str, Any]:
         **_place(finding.place),
         "fix": whole(finding.fix.says) if finding.fix is not None else "",
     }
+
+
+def _not_judged(each: NotJudged) -> dict[str, Any]:
+    return {"job": whole(each.job), "what": whole(each.what), "why": whole(each.why), **_place(each.place)}
 
 
 def _fix(fix: Fix) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def write(report: Report, out: TextIO, _look: Look) -> None:
             cases.setdefault(unit, []).append(finding)
     suite = ET.Element("testsuite", name=_SUITE, tests=str(len(cases)), time=f"{report.seconds:.3f}")
     totals = {"failure": 0, "error": 0}
+    in_part = report.in_part()
     for name, findings in cases.items():
         case = ET.SubElement(suite, "testcase", classname=_SUITE, name=visible(name))
         for finding in filter(report.fails, findings):
@@ -27,7 +28,10 @@ def write(report: Report, out: TextIO, _look: Look) -> None:
             totals[tag] += 1
             kind = visible(f"{finding.rule} {finding.name}")
             ET.SubElement(case, tag, type=kind, message=visible(finding.message)).text = _body(finding, report)
-        if others := [_body(finding, report) for finding in findings if not report.fails(finding)]:
+        others = [_body(finding, report) for finding in findings if not report.fails(finding)]
+        if missing := in_part.get(name):
+            others.append(visible("not judged: " + ", ".join(f"{each.what} ({each.why})" for each in missing)))
+        if others:
             ET.SubElement(case, "system-out").text = "\n".join(others)
     suite.set("failures", str(totals["failure"]))
     suite.set("errors", str(totals["error"]))

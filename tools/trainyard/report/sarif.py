@@ -41,13 +41,30 @@ def log(report: Report, rules: Mapping[str, Rule]) -> dict[str, Any]:
         },
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the repository."}}},
-        "invocations": [{"executionSuccessful": not any(finding.input_error for finding in report.findings)}],
+        "invocations": [_invocation(report)],
         "results": [
             *(_result(finding, index, twins, report.line_of) for finding in report.findings),
             *(_suppressed(silenced, index, twins, report.line_of) for silenced in report.suppressed),
         ],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _invocation(report: Report) -> dict[str, Any]:
+    """How the run went, with a note for each part of a job that was not judged."""
+    invocation: dict[str, Any] = {
+        "executionSuccessful": not any(finding.input_error for finding in report.findings),
+    }
+    if report.not_judged:
+        invocation["toolExecutionNotifications"] = [
+            {
+                "level": "note",
+                "message": {"text": whole(f"not judged of {each.job}: {each.what} ({each.why})")},
+                "locations": [_location(each.place, (each.job,))],
+            }
+            for each in report.not_judged
+        ]
+    return invocation
 
 
 def artifact_uri(file: str) -> str:

@@ -23,7 +23,7 @@ def totals(report: Report) -> dict[Severity, int]:
 
 
 def summary(report: Report) -> str:
-    """`3 errors, 1 warning in 2 of 14 jobs (12 unchanged since the last run)`, or `14 jobs pass`."""
+    """`3 errors in 2 of 14 jobs (12 unchanged since the last run)`, or `14 jobs pass, 2 only in part`."""
     bad_input = sum(finding.input_error for finding in report.findings)
     parts = [count(bad_input, "bad input")] if bad_input else []
     for severity, number in totals(report).items():
@@ -37,11 +37,16 @@ def summary(report: Report) -> str:
         text = f"{units} {'passes' if len(report.units) == 1 else 'pass'}"
     elif affected := len(report.affected()):
         text += f" in {affected} of {units}"
+    in_part = len(report.in_part())
+    if in_part and not parts:
+        text += f", {in_part} only in part"
     notes = []
     if report.cached:
         notes.append(f"{report.cached} unchanged since the last run")
     if report.suppressed:
         notes.append(f"{count(len(report.suppressed), 'finding')} suppressed: {_rules(report)}")
+    if in_part and parts:
+        notes.append(f"{in_part} judged only in part")
     if fixable := _fixable(report):
         notes.append(fixable)
     return f"{text} ({', '.join(notes)})" if notes else text
@@ -51,6 +56,13 @@ def _rules(report: Report) -> str:
     """`NCL003, SEC005 x2`: which rules were silenced."""
     times = Counter(silenced.finding.rule for silenced in report.suppressed)
     return ", ".join(visible(rule) if number == 1 else f"{visible(rule)} x{number}" for rule, number in times.items())
+
+
+def not_judged(report: Report) -> Iterator[str]:
+    """What was not judged of each unit, a line each."""
+    for unit, missing in report.in_part().items():
+        parts = (f"{each.what} ({each.why})" for each in missing)
+        yield f"not judged of {visible(unit)}: {visible(', '.join(parts))}"
 
 
 def fixes_made(report: Report, verb: str = "fixed") -> Iterator[str]:

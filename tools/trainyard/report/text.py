@@ -7,7 +7,7 @@ from trainyard.finding import Finding, Place, Severity
 from trainyard.report import Look, Report
 from trainyard.report.escape import visible, visible_lines
 from trainyard.report.snippet import snippet
-from trainyard.report.summary import fixes_made, summary
+from trainyard.report.summary import fixes_made, not_judged, summary
 from trainyard.report.where import job_list, position_of, unknown_place
 
 _NARROWEST = 20
@@ -27,7 +27,7 @@ def write(report: Report, out: TextIO, look: Look) -> None:
         if not finding.input_error:
             out.writelines(f"{line}\n" for line in finding_lines(finding, report, look))
             out.write("\n")
-    out.writelines(f"{line}\n" for line in fixes_made(report))
+    out.writelines(f"{line}\n" for line in (*fixes_made(report), *not_judged(report)))
     out.write(summary(report) + "\n")
 
 

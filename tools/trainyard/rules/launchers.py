@@ -1,4 +1,4 @@
-"""Launchers that reach the other pods over ssh, and the lists of hosts that they read: LCH001 and up."""
+"""Launchers that reach other pods over ssh, the hosts that they are told of, and what they refuse: LCH001 and up."""
 
 from collections.abc import Iterator
 
@@ -6,10 +6,11 @@ from trainyard.finding import Severity
 from trainyard.objects import Spot
 from trainyard.patterns import pattern
 from trainyard.rules.counts import whole
+from trainyard.rules.once import once
 from trainyard.rules.parts import words
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import Start, nodes, starts
-from trainyard.workload.hostfiles import ListedHost, listed_hosts
+from trainyard.workload.hostfiles import ListedHost, hosts_may_be_known, listed_hosts
 from trainyard.workload.model import Container, Launch, Workload
 from trainyard.workload.plain import entries, text
 from trainyard.workload.services import Means, resolve
@@ -36,7 +37,10 @@ def launcher_needs_ssh(workload: Workload) -> Iterator[Problem]:
         spec:
           template:
             spec:
-              containers: [{name: trainer, command: [deepspeed], args: [--num_nodes=4, --num_gpus=8, train.py]}]
+              containers:
+              - name: trainer
+                command: [deepspeed]
+                args: [--hostfile=/etc/hosts.d/hostfile, --num_nodes=4, --num_gpus=8, train.py]
     Good:
         kind: Job
         spec:
@@ -44,8 +48,8 @@ def launcher_needs_ssh(workload: Workload) -> Iterator[Problem]:
             spec:
               containers:
               - name: trainer
-                command: [deepspeed]
-                args: [--num_nodes=4, --num_gpus=8, --no_ssh, --node_rank=$(JOB_COMPLETION_INDEX), train.py]
+                command: [deepspeed, --hostfile=/etc/hosts.d/hostfile, --no_ssh]
+                args: [--master_addr=llama-sft-0.llama-sft, --node_rank=$(JOB_COMPLETION_INDEX), train.py]
     Near miss:
         kind: Job
         spec:
@@ -141,8 +145,85 @@ def hostfile_without_slots(workload: Workload) -> Iterator[Problem]:
             )
 
 
+@rule("LCH004", "launcher-refuses", Severity.ERROR, needs=Workload)
+@once
+def launcher_refuses(workload: Workload) -> Iterator[Problem]:
+    """A launcher starts no rank, since it is not told all that it asks for.
+
+    deepspeed takes several hosts from a hostfile alone; with --no_ssh it also needs the address of the first host and
+    the rank of its own, which it would ask for over ssh otherwise. accelerate with several machines needs the rank of
+    its own and the address of the first.
+
+    Bad:
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                command: [deepspeed]
+                args: [--num_nodes=4, --num_gpus=8, --no_ssh, --node_rank=$(JOB_COMPLETION_INDEX), train.py]
+    Good:
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                command: [deepspeed, --hostfile=/etc/hosts.d/hostfile, --no_ssh]
+                args: [--master_addr=llama-sft-0.llama-sft, --node_rank=$(JOB_COMPLETION_INDEX), train.py]
+    Near miss:
+        kind: Job
+        spec:
+          template:
+            spec:
+              containers:
+              - name: trainer
+                command: [accelerate, launch, --config_file=/etc/accelerate/four.yaml, --num_machines=4, train.py]
+
+    Source: https://github.com/deepspeedai/DeepSpeed/blob/v0.19.8/deepspeed/launcher/runner.py
+    """
+    for start in starts(workload):
+        for what, spot, remedy in _refusals(start):
+            yield Problem(f"{start.launch.launcher} starts nothing: {what}", spot, (), remedy)
+
+
+def _refusals(start: Start) -> Iterator[tuple[str, Spot, str]]:
+    """What a launcher is not told, the field that asks for it, and the remedy."""
+    launch = start.launch
+    if not launch.complete:
+        return
+    if launch.launcher == "deepspeed":
+        yield from _of_deepspeed(start)
+    if launch.launcher != "accelerate" or launch.option("config_file") is not None:
+        return
+    machines, multi, processes = (launch.option(name) for name in ("num_machines", "multi_gpu", "num_processes"))
+    if multi is not None and processes is not None and whole(processes.value) == 1:
+        yield "--multi_gpu takes 2 processes or more", processes.spot, "leave --multi_gpu out"
+    if machines is None or (whole(machines.value) or 0) < 2:
+        return
+    missing = [name for name in ("machine_rank", "main_process_ip") if launch.option(name) is None]
+    if missing:
+        flags = " and ".join(f"--{name}" for name in missing)
+        yield f"with {machines.value} machines it needs {flags}", machines.spot.saying("machines"), f"add {flags}"
+
+
+def _of_deepspeed(start: Start) -> Iterator[tuple[str, Spot, str]]:
+    launch = start.launch
+    hosts, alone = launch.option("num_nodes"), launch.option("no_ssh")
+    known, asks = hosts_may_be_known(start.pod_set, start.container), "use torchrun, or give it a --hostfile"
+    if not known and hosts is not None and (whole(hosts.value) or 0) > 1:
+        yield f"it takes {hosts.value} hosts from a hostfile, and there is none", hosts.spot.saying("hosts"), asks
+    elif not known and alone is not None and (whole(start.pod_set.count.value) or 0) > 1:
+        yield "--no_ssh takes the other hosts from a hostfile, and there is none", alone.spot, asks
+    missing = [name for name in ("master_addr", "node_rank") if launch.option(name) is None]
+    if known and alone is not None and missing:
+        flags = " and ".join(f"--{name}" for name in missing)
+        yield f"--no_ssh needs {flags}", alone.spot, f"add {flags}"
+
+
 _WITHOUT_SSH = {
-    "deepspeed": "start it in every pod with --no_ssh and --node_rank, or use torchrun",
+    "deepspeed": "use torchrun, or start it in every pod with --no_ssh, --hostfile, --master_addr and --node_rank",
     "accelerate": "set --deepspeed_multinode_launcher standard and start it in every pod",
 }
 
@@ -154,6 +235,8 @@ def _others(workload: Workload, start: Start) -> tuple[str, Spot] | None:
         return _machines(launch)
     if launch.launcher not in _OVER_SSH or _stays(launch):
         return None
+    if launch.launcher == "deepspeed" and not hosts_may_be_known(start.pod_set, start.container):
+        return None  # LCH004
     hosts = listed_hosts(workload, start.pod_set, start.container)
     names = {host.host for host in hosts}
     if names and all(resolve(workload, name).means is Means.ELSEWHERE for name in names):
@@ -172,6 +255,8 @@ def _machines(launch: Launch) -> tuple[str, Spot] | None:
     count = None if machines is None else whole(machines.value)
     if machines is None or count is None or count < 2 or launch.option("use_deepspeed") is None:
         return None
+    if launch.option("deepspeed_hostfile") is None:
+        return None  # RDV014: without one deepspeed stays at home
     if by is None and launch.option("config_file") is not None:
         return None
     if by is not None and by.value in (*_NO_SSH, None):

@@ -15,6 +15,11 @@ _SERVERS = pattern(
     r"(cloud_sql_proxy|cloud-sql-proxy|dcgm-exporter|envoy|filebeat|fluent-bit|fluentd|grafana-agent|node_exporter|"
     r"otelcol(-contrib)?|prometheus|promtail|pushgateway|redis-server|sshd|statsd_exporter|telegraf|tensorboard|vector)\Z"
 )
+_SERVES = pattern(
+    r"(\S*/)?(trl vllm-serve|vllm serve|tritonserver|text-generation-launcher|mlflow (server|ui)|"
+    r"python[0-9.]* (-u )?-m (vllm\.entrypoints|sglang\.launch_server|http\.server))\b"
+)
+"""Servers of models, which have GPUs of their own."""
 _IMAGES = pattern(
     r"(^|/)(alloy|cloud-sql-proxy|dcgm-exporter|envoy|filebeat|fluent-bit|fluentd|grafana-agent|node-exporter|"
     r"opentelemetry-collector[a-z-]*|otel-collector|promtail|proxyv2|telegraf|vector)([:@]|$)"
@@ -103,7 +108,9 @@ def sidecar_never_ends(workload: Workload) -> Iterator[Problem]:
     for pod_set in workload.pod_sets:
         main = pod_set.main()
         for container in pod_set.containers:
-            if main is None or container is main or container.gpus or container.by_controller:
+            if main is None or container is main or container.by_controller:
+                continue
+            if container.gpus and not _serves(container):
                 continue
             spot = _endless(container)
             if spot is not None:
@@ -144,12 +151,20 @@ def _namespace(workload: Workload) -> Object | None:
     return next(found, None)
 
 
+def _serves(container: Container) -> bool:
+    """Whether a container ends as a server of models, which waits for requests."""
+    last = container.lines[-1] if container.lines else ()
+    return bool(_SERVES.match(" ".join(word.text for word in last)))
+
+
 def _endless(container: Container) -> Spot | None:
     """The field that shows that a container does not end by itself."""
     for field in ("command", "args"):
         for index, item in enumerate(sequence(container.data.get(field))):
             if isinstance(item, str) and _FOR_EVER.search(item) and "break" not in item and "exit" not in item:
                 return container.spot.below(field, index)
+    if _serves(container):
+        return container.lines[-1][0].spot
     words = container.words
     line = " ".join(word.text for word in words)
     if words and (_SERVERS.match(basename(words[0])) or _FOR_EVER.match(line)):

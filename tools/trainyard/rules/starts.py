@@ -6,6 +6,13 @@ from trainyard.frozen import dataclass
 from trainyard.rules.counts import whole
 from trainyard.workload.model import Container, Launch, PodSet, Setting, Workload
 
+_NODES = {
+    "torchrun": "nnodes",
+    "accelerate": "num_machines",
+    "deepspeed": "num_nodes",
+    "fabric": "num_nodes",
+}
+_MEETING = ("rdzv_endpoint", "master_addr", "main_process_ip", "main_address")
 _LOCAL = ("localhost", "127.", "0.0.0.0", "::1", "[::1]")
 
 
@@ -34,7 +41,7 @@ def pods_that_start(workload: Workload, launcher: str) -> int | None:
 
 def nodes(launch: Launch) -> Setting | None:
     """The number of nodes that a launcher waits for, as the pair (minimum, maximum); None where it does not say."""
-    name = {"torchrun": "nnodes", "accelerate": "num_machines", "deepspeed": "num_nodes"}.get(launch.launcher)
+    name = _NODES.get(launch.launcher)
     setting = None if name is None else launch.option(name)
     if setting is None or not isinstance(setting.value, str):
         return None
@@ -67,7 +74,7 @@ def names_a_meeting(start: Start) -> bool:
     """Whether a launch line names a place where its pods meet."""
     if start.launch.option("standalone") is not None:
         return False
-    for name in ("rdzv_endpoint", "master_addr", "main_process_ip"):
+    for name in _MEETING:
         setting = start.launch.option(name)
         if setting is not None and not setting.implied and not str(setting.value).startswith(_LOCAL):
             return True

@@ -1,12 +1,14 @@
 """A container's command line: its words as the kubelet passes them, and the commands inside `sh -c`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.workload.environment import Environment, expand
-from trainyard.workload.model import Word
+from trainyard.workload.model import EnvVar, Word
 from trainyard.workload.plain import sequence
 from trainyard.workload.shell import Command, commands
 
@@ -14,19 +16,36 @@ SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 _WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _NESTED = 4
 
+Read = Callable[[str], tuple[str, Spot] | None]
+"""The text of a file by its path, and the field that holds it; None where no manifest tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script that a command gives to a shell."""
+
+    text: str
+    spot: Spot
+    """The field that holds it."""
+    shell: str
+    """The name of the program: bash, sh."""
+    options: tuple[str, ...]
+    """The shell's own: `-ec`, `-o`, `pipefail`."""
+    arguments: tuple[Word, ...]
+    env: Mapping[str, EnvVar]
+    complete: bool
+
 
 def command_line(
     container: Mapping[Any, Any],
     spot: Spot,
     environment: Environment,
     default: Sequence[Word] = (),
-    read: Callable[[str], tuple[str, Spot] | None] = lambda _: None,
-) -> tuple[Command, ...]:
-    """The commands that the container at `spot` runs, in the order they are written.
+) -> Command:
+    """What the container at `spot` runs, as one command.
 
     `default` is what its controller runs where the manifest gives neither command nor args. An image's own entry point
-    is not known: with `args` alone, the words are those of `args`. `read` gives the text of a file that the container
-    sees, and the field that holds it, where a manifest tells.
+    is not known: with `args` alone, the words are those of `args`.
     """
     words = [
         _word(item, spot.below(name, index), environment)
@@ -34,7 +53,14 @@ def command_line(
         for index, item in enumerate(sequence(container.get(name)))
         if isinstance(item, str)
     ]
-    whole = Command(tuple(words or default), environment.variables, environment.complete)
+    return Command(tuple(words or default), environment.variables, environment.complete)
+
+
+def taken_apart(whole: Command, read: Read) -> tuple[Command, ...]:
+    """The commands that a command line comes to, in the order they are written: those of its scripts, of theirs, ...
+
+    `read` gives the text of a file that the container sees, and the field that holds it, where a manifest tells.
+    """
     return _taken_apart(whole, _NESTED, read) if whole.words else ()
 
 
@@ -48,76 +74,121 @@ def _word(raw: str, spot: Spot, environment: Environment) -> Word:
     return Word(text, spot, known)
 
 
-def _taken_apart(command: Command, levels: int, read: Callable[[str], tuple[str, Spot] | None]) -> tuple[Command, ...]:
-    found = _script(command.words)
-    index = command.words.index(found) if found is not None else _file(command.words)
-    content = (found.text, found.spot) if found is not None else read(command.words[index].text)
-    if content is None or levels == 0:
-        return (command,)
-    after = command.words[index + 1 :]
-    inner = commands(*content, command.env, complete=command.complete, arguments=after)
-    return tuple(part for each in inner for part in _taken_apart(each, levels - 1, read))
-
-
-def _file(words: tuple[Word, ...]) -> int:
-    """The index of the word that names a file which may be a script: behind a shell, else the first."""
-    start = next((i for i, word in enumerate(words) if basename(word) in SHELLS), None)
-    if start is None or not _only_wraps(words[:start]):
-        return 0
-    behind = (i for i in range(start + 1, len(words)) if not words[i].text.startswith(("-", "+")))
-    return next(behind, 0)
-
-
-def _script(words: tuple[Word, ...]) -> Word | None:
-    """The word that holds a script, where the words call a shell with `-c`."""
-    start = next((i for i, word in enumerate(words) if basename(word) in SHELLS), None)
-    if start is None or not _only_wraps(words[:start]):
+def script_of(command: Command, read: Read) -> Script | None:
+    """The script that a command runs, where its text is known: the word behind `-c`, or a file that `read` knows."""
+    words = command.words
+    shell = next((i for i, word in enumerate(words) if basename(word) in SHELLS), None)
+    if shell and not wraps(words[:shell]):
+        shell = None
+    index, options = (0, ()) if shell is None else _behind(words, shell)
+    if index >= len(words):
         return None
-    reads_word = False
-    index = start + 1
+    in_word = shell is not None and any(_reads_word(option.text) for option in options)
+    content = (words[index].text, words[index].spot) if in_word else read(words[index].text)
+    if content is None:
+        return None
+    name, first = (basename(words[shell]), ()) if shell is not None else _from_first_line(content[0])
+    if name not in SHELLS:
+        return None
+    given = (*first, *(option.text for option in options))
+    return Script(*content, name, given, words[index + 1 :], command.env, command.complete)
+
+
+def _taken_apart(command: Command, levels: int, read: Read) -> tuple[Command, ...]:
+    found = script_of(command, read)
+    if found is None or levels == 0:
+        return (command,)
+    inner = commands(found.text, found.spot, found.env, complete=found.complete, arguments=found.arguments)
+    held = (each if command.certain else replace(each, certain=False) for each in inner)
+    return tuple(part for each in held for part in _taken_apart(each, levels - 1, read))
+
+
+def _behind(words: tuple[Word, ...], shell: int) -> tuple[int, tuple[Word, ...]]:
+    """The index of the first word behind a shell's own options, and the options."""
+    index = shell + 1
     while index < len(words):
         text = words[index].text
-        if text in _WITH_VALUE:
-            index += 2
-            continue
         if not text.startswith(("-", "+")) or text in ("-", "--"):
             break
-        if not text.startswith("--"):
-            reads_word = reads_word or "c" in text[1:]
-            index += text.endswith("o")
-        index += 1
+        index += 2 if text in _WITH_VALUE or _takes_name(text) else 1
+    options = words[shell + 1 : index]
     if index < len(words) and words[index].text in ("-", "--"):
         index += 1
-    return words[index] if reads_word and index < len(words) else None
+    return index, options
+
+
+def _takes_name(option: str) -> bool:
+    return not option.startswith("--") and option.endswith("o")
+
+
+def _reads_word(option: str) -> bool:
+    return option.startswith(("-", "+")) and not option.startswith("--") and "c" in option[1:]
+
+
+def _from_first_line(text: str) -> tuple[str, tuple[str, ...]]:
+    """The shell that `#!` names, and its options."""
+    words = text.partition("\n")[0].removeprefix("#!").split() if text.startswith("#!") else []
+    words = words[1:] if words and PurePosixPath(words[0]).name == "env" else words
+    return (PurePosixPath(words[0]).name, tuple(words[1:])) if words else ("sh", ())
 
 
 WRAPPERS = frozenset(
     {
-        "exec",
+        "catchsegv",
+        "chrt",
         "command",
+        "ddtrace-run",
+        "dumb-init",
         "env",
+        "exec",
+        "gosu",
+        "ionice",
+        "ltrace",
+        "ncu",
+        "neuron_parallel_compile",
+        "nice",
         "nohup",
+        "nsys",
+        "numactl",
+        "nvidia_entrypoint.sh",
+        "opentelemetry-instrument",
+        "perf",
+        "py-spy",
+        "runuser",
+        "setsid",
+        "stdbuf",
+        "strace",
+        "su-exec",
+        "sudo",
+        "taskset",
         "time",
         "timeout",
-        "nice",
-        "ionice",
-        "chrt",
-        "numactl",
-        "taskset",
-        "stdbuf",
-        "sudo",
-        "gosu",
         "tini",
-        "dumb-init",
-        "catchsegv",
-        "nsys",
-        "ncu",
-        "py-spy",
-        "strace",
+        "unbuffer",
+        "valgrind",
+        "xvfb-run",
     }
 )
 """Programs that run the command line that follows their own options."""
 
+RUNNERS: Mapping[str, str] = {
+    "apptainer": "exec",
+    "conda": "run",
+    "hatch": "run",
+    "mamba": "run",
+    "micromamba": "run",
+    "pdm": "run",
+    "pipenv": "run",
+    "pixi": "run",
+    "poetry": "run",
+    "rye": "run",
+    "singularity": "exec",
+    "uv": "run",
+}
+"""Programs that do so by one of their commands."""
 
-def _only_wraps(words: tuple[Word, ...]) -> bool:
-    return not words or basename(words[0]) in WRAPPERS
+
+def wraps(words: Sequence[Word]) -> bool:
+    """Whether the first word is a program that runs the command line behind it."""
+    name = basename(words[0]) if words else ""
+    return name in WRAPPERS or any(word.text == RUNNERS.get(name) for word in words)

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainyard.objects import Object, Spot
-from trainyard.workload.accelerate import with_config
-from trainyard.workload.command import command_line
+from trainyard.workload.accelerate import settled, with_config
+from trainyard.workload.command import command_line, taken_apart
 from trainyard.workload.environment import Injected, environment
 from trainyard.workload.files import with_files
-from trainyard.workload.launch import launch
-from trainyard.workload.model import Container, Setting, Word
+from trainyard.workload.launch import launch, with_exit_code
+from trainyard.workload.model import Container, Setting, Word, gpus
 from trainyard.workload.mounted import mounted_text
 from trainyard.workload.plain import mapping, text
 
@@ -33,8 +33,17 @@ def container(
     """
     declared = environment(data, spot, sources=sources, fields=fields, injected=injected)
     variables = with_files(declared, data, pod, sources)
-    commands = command_line(data, spot, variables, default, lambda path: mounted_text(path, data, pod, sources))
+    whole = command_line(data, spot, variables, default)
     limits = _resources(data, spot, "limits")
+
+    def read(path: str) -> tuple[str, Spot] | None:
+        return mounted_text(path, data, pod, sources)
+
+    commands = taken_apart(whole, read)
+    started = launch(commands)
+    if started is not None:
+        started = with_config(with_exit_code(started, whole, read), data, pod, sources)
+        started = settled(started, gpus(limits))
     requests = {name: Setting(limit.value, limit.spot, implied=True) for name, limit in limits.items()}
     return Container(
         name=text(data.get("name")),
@@ -43,10 +52,11 @@ def container(
         image=text(data.get("image")),
         words=tuple(word for command in commands for word in command.words),
         env=variables.variables,
-        launch=with_config(launch(commands), data, pod, sources),
+        launch=started,
         limits=limits,
         requests=requests | _resources(data, spot, "requests"),
         by_controller=by_controller,
+        lines=tuple(command.words for command in commands),
     )
 
 

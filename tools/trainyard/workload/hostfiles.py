@@ -1,5 +1,6 @@
 """The hosts that mpirun, horovodrun and deepspeed are given, in words or in a hostfile that a ConfigMap holds."""
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -11,6 +12,11 @@ from trainyard.workload.plain import entries, mapping, sequence, text
 from trainyard.workload.scripts import written
 
 _LISTED = {"mpirun": "host", "horovodrun": "hosts"}
+_NAMING = ("app", "config_file", "host", "host_discovery_script", "hostfile", "hosts", "jsrun")
+_OF_DEEPSPEED = "/job/hostfile"
+"""Where deepspeed looks for a hostfile that it is not told of."""
+_OF_SCHEDULERS = pattern(r"(LSB|PBS|PMIX?|SLURM)_|.*host_?file", re.IGNORECASE)
+"""Variables from which an MPI takes its hosts."""
 _ITEM = pattern(r"(?P<host>[A-Za-z0-9.-]{1,253})(?::(?P<slots>[0-9]{1,6}))?\Z")
 _SLOTS = pattern(r"(?:^|\s)slots[ \t]*=[ \t]*(?P<slots>[0-9]{1,6})")
 
@@ -44,6 +50,28 @@ def listed_hosts(workload: Workload, pod_set: PodSet, container: Container) -> t
         made = (file for file in written(container) if file.path == path)
         found = next(((file.text, file.spot) for file in made), None) or _file(workload, pod_set, container, path)
     return () if found is None else tuple(_in_file(*found))
+
+
+def hosts_may_be_known(pod_set: PodSet, container: Container) -> bool:
+    """Whether a launcher may know of other hosts: by an option, a variable, or a file that a volume or a script brings.
+
+    False for one that surely starts the ranks of its own pod alone.
+    """
+    launch = container.launch
+    if launch is None or not launch.complete or any(map(_OF_SCHEDULERS.match, container.env)):
+        return True
+    given = (launch.option(name) for name in _NAMING)
+    if any(option is not None and not option.implied for option in given):
+        return True
+    if launch.launcher != "deepspeed":
+        return False
+    path = PurePosixPath(_OF_DEEPSPEED)
+    mounts = (mount for each in pod_set.containers for _, mount in entries(each.data.get("volumeMounts")))
+    if any(PurePosixPath(text(mount.get("mountPath"))) in (path, *path.parents) for mount in mounts):
+        return True
+    every = (*pod_set.containers, *pod_set.init_containers)
+    words = (item for each in every for field in ("command", "args") for item in sequence(each.data.get(field)))
+    return any(path.name in str(word) for word in words)
 
 
 def _in_words(words: str, spot: Spot) -> Iterator[ListedHost]:

@@ -1,11 +1,12 @@
 """How a container starts its ranks, read from its commands as each launcher reads its own command line."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from trainyard.workload.command import WRAPPERS, basename
-from trainyard.workload.launchers import ACCELERATE, BY_COMMAND, BY_MODULE, PYTHON_ENVIRONMENT, Grammar, canonical
+from trainyard.workload.command import Read, basename, script_of, wraps
+from trainyard.workload.exit_code import hidden
+from trainyard.workload.launchers import BY_COMMAND, BY_MODULE, BY_SUBCOMMAND, PYTHON_ENVIRONMENT, Grammar, canonical
 from trainyard.workload.model import EnvVar, Launch, Setting, Word
 from trainyard.workload.shell import Command
 
@@ -37,6 +38,8 @@ _LOOKS_AROUND = frozenset(
     }
 )
 """Programs that scripts start on every host to see whether it is there, before they start what the job is for."""
+_PACKAGES = frozenset({"--with", "--with-editable", "--extra", "--group", "--package", "-p", "--python"})
+"""Options of `uv run` whose value may have the name of a launcher."""
 _PYTHON_VALUES = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
@@ -49,6 +52,8 @@ def launch(commands: Iterable[Command]) -> Launch | None:
     look: Launch | None = None
     for command in commands:
         found = _launch(command)
+        if found is not None and not command.certain:
+            found = replace(found, certain=False)
         if found is None or found.launcher == "python":
             script = found or script
         elif found.program and basename(found.program[0]) in _LOOKS_AROUND:
@@ -56,6 +61,16 @@ def launch(commands: Iterable[Command]) -> Launch | None:
         else:
             return found
     return look or script
+
+
+def with_exit_code(found: Launch, whole: Command, read: Read) -> Launch:
+    """The launch, with what becomes of its failure; `whole` is the command line that it was found in."""
+
+    def launches(command: Command) -> bool:
+        each = _launch(command)
+        return each is not None and (each.launcher != "python" or found.launcher in ("python", "ray"))
+
+    return replace(found, hidden=hidden(whole, lambda command: script_of(command, read), launches))
 
 
 def argument(words: Sequence[Word], names: Sequence[str]) -> Setting | None:
@@ -107,22 +122,27 @@ def _launch(command: Command) -> Launch | None:
     program = basename(words[0])
     if program.startswith("python"):
         return _python(words, env, command.complete)
-    if program == "accelerate":
-        at = next((i for i, word in enumerate(words[1:], 1) if word.text == "launch"), None)
-        return None if at is None else _parse(ACCELERATE, words[0], words[at + 1 :], env, command.complete)
+    if program in BY_SUBCOMMAND:
+        subcommand, by = BY_SUBCOMMAND[program]
+        at = next((i for i, word in enumerate(words[1:], 1) if word.text == subcommand), None)
+        return None if at is None else _parse(by, words[0], words[at + 1 :], env, command.complete)
     grammar = BY_COMMAND.get(program)
     return None if grammar is None else _parse(grammar, words[0], words[1:], env, command.complete)
 
 
 def _unwrapped(command: Command) -> tuple[tuple[Word, ...], Mapping[str, EnvVar]]:
-    """The words from the first that starts ranks, where only wrappers such as `exec` or `numactl` stand before it."""
+    """The words from the first that starts ranks, where only wrappers such as `exec` or `uv run` stand before it."""
     words, env = command.words, dict(command.env)
-    if not words or basename(words[0]) not in WRAPPERS:
+    if not wraps(words):
         return words, env
     for index, word in enumerate(words):
         name = basename(word)
-        if name in BY_COMMAND or name == "accelerate" or name.startswith("python"):
+        if index and words[index - 1].text in _PACKAGES:
+            continue
+        if name in BY_COMMAND or name in BY_SUBCOMMAND or name.startswith("python"):
             return words[index:], env
+        if basename(words[0]) == "uv" and (word.text == "-m" or word.text.endswith(".py")):
+            return (replace(words[0], text="python"), *words[index:]), env
         variable, assigned, value = word.text.partition("=")
         if assigned and variable.isidentifier():
             env[variable] = EnvVar(variable, value if word.known else None, word.spot, raw=value)
@@ -149,7 +169,7 @@ def _python(words: tuple[Word, ...], env: Mapping[str, EnvVar], complete: bool) 
         for name, variable in PYTHON_ENVIRONMENT.items()
         if variable in env
     }
-    return Launch("python", words[0].spot, options, words[index:])
+    return Launch("python", words[0].spot, options, words[index:], complete=complete)
 
 
 @dataclass(slots=True)
@@ -178,12 +198,15 @@ def _parse(grammar: Grammar, name: Word, words: tuple[Word, ...], env: Mapping[s
     options = reading.options
     for option, variable in _from_environment(grammar, env):
         options.setdefault(option, variable)
+    for option, name_of in grammar.handed_on.items():
+        if name_of in env:
+            options.setdefault(option, Setting(env[name_of].value, env[name_of].spot))
     if complete and reading.complete:
         for option, value in grammar.defaults.items():
             options.setdefault(option, Setting(value, name.spot, implied=True))
     if grammar.settle is not None:
         grammar.settle(options)
-    return Launch(grammar.launcher, name.spot, options, program)
+    return Launch(grammar.launcher, name.spot, options, program, complete=complete and reading.complete)
 
 
 def _from_environment(grammar: Grammar, env: Mapping[str, EnvVar]) -> Iterable[tuple[str, Setting]]:

@@ -4,7 +4,7 @@ Names are canonical: no leading hyphens, underscores for hyphens. Only options t
 a rule needs, must be listed; an option that is not is read by its looks.
 
 Sources: torch.distributed.run, deepspeed.launcher.runner, accelerate.commands.launch, mpirun(1) of Open MPI and of
-Intel MPI, horovod.runner.launch.
+Intel MPI, horovod.runner.launch, composer.cli.launcher, lightning.fabric.cli.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,6 +35,8 @@ class Grammar:
     defaults: Mapping[str, Any] = field(default_factory=lambda: _NONE)
     environment: str = ""
     """Prefix of the variables that stand in for options; empty where the launcher reads none."""
+    handed_on: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    """Variables that what it starts reads in its place, by the name under which they count as options."""
     settle: Callable[[dict[str, Setting]], None] | None = None
     """Options that follow from others."""
 
@@ -129,6 +131,13 @@ ACCELERATE = Grammar(
         " downcast_bf16 fp8_use_autocast_during_eval debug dynamo_use_regional_compilation help"
     ),
     aliases={"-m": "module", "-q": "quiet", "-t": "tee", "-h": "help"},
+    handed_on={
+        "torchrun_nnodes": "PET_NNODES",
+        "torchrun_node_rank": "PET_NODE_RANK",
+        "torchrun_rdzv_endpoint": "PET_RDZV_ENDPOINT",
+        "torchrun_master_addr": "PET_MASTER_ADDR",
+        "world_size": "WORLD_SIZE",
+    },
 )
 
 MPIRUN = Grammar(
@@ -201,8 +210,28 @@ HOROVODRUN = Grammar(
     },
 )
 
+COMPOSER = Grammar(
+    launcher="composer",
+    values=_names("nproc stdout stderr world_size base_rank node_rank master_addr master_port"),
+    flags=_names("verbose module_mode command_mode version help"),
+    aliases={"-n": "nproc", "-v": "verbose", "-m": "module_mode", "-c": "command_mode", "-h": "help"},
+    handed_on={
+        "world_size": "WORLD_SIZE",
+        "node_rank": "NODE_RANK",
+        "master_addr": "MASTER_ADDR",
+        "master_port": "MASTER_PORT",
+    },
+)
+
+FABRIC = Grammar(
+    launcher="fabric",
+    values=_names("accelerator strategy devices num_nodes node_rank main_address main_port precision"),
+    flags=_names("help"),
+)
+
 BY_COMMAND: Mapping[str, Grammar] = {
     "torchrun": TORCHRUN,
+    "composer": COMPOSER,
     "deepspeed": DEEPSPEED,
     "ds": DEEPSPEED,
     "accelerate-launch": ACCELERATE,
@@ -213,6 +242,13 @@ BY_COMMAND: Mapping[str, Grammar] = {
     "prterun": MPIRUN,
     "horovodrun": HOROVODRUN,
 }
+
+BY_SUBCOMMAND: Mapping[str, tuple[str, Grammar]] = {
+    "accelerate": ("launch", ACCELERATE),
+    "fabric": ("run", FABRIC),
+    "lightning": ("run", FABRIC),
+}
+"""Programs that start ranks by one of their commands."""
 
 BY_MODULE: Mapping[str, Grammar] = {
     "torch.distributed.run": TORCHRUN,

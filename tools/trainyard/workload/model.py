@@ -47,6 +47,25 @@ class Word:
     """The item of `command` or `args` that holds it."""
     known: bool = True
     """False where a variable in it could not be resolved."""
+    written: str = field(default="", compare=False, repr=False)
+    """As its script has it, with quotes and variables; empty for a word of no script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """What lets a container end with exit code 0 though its launcher failed."""
+
+    way: str
+    """pipe, or, after, exit, background, wait, condition, not or trap: what sets the exit code in its place."""
+    by: str
+    """The words of the script that do, shortened."""
+    certain: bool
+    """False where another program's success decides, which may depend on what the launcher left."""
+    followed: bool = False
+    """True where another program runs behind the launcher, and may be the one that trains."""
+    mended_by: str = ""
+    """What would let the failure through at the beginning of the script: `set -o pipefail`, `set -e`, or both; empty
+    where neither does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +73,8 @@ class Launch:
     """How a container starts its ranks, read from its command line and environment as the launcher itself would."""
 
     launcher: str
-    """torchrun, deepspeed, accelerate, mpirun, horovodrun, ray for the entrypoint of a RayJob, or python for a script
-    that is started directly."""
+    """torchrun, deepspeed, accelerate, composer, fabric, mpirun, horovodrun, ray for the entrypoint of a RayJob, or
+    python for a script that is started directly."""
     spot: Spot
     """The word that names the launcher."""
     options: Mapping[str, Setting]
@@ -63,6 +82,12 @@ class Launch:
     rdzv_endpoint, rdzv_id, master_addr, master_port, max_restarts, np ...), command line before environment."""
     program: tuple[Word, ...] = ()
     """The training program and its own arguments."""
+    certain: bool = True
+    """False where a branch of its script decides whether it runs."""
+    complete: bool = True
+    """False where more options or variables may be given than manifests show."""
+    hidden: Hidden | None = None
+    """Set where a failure of the launcher does not reach the exit code of its container."""
 
     def option(self, name: str) -> Setting | None:
         """An option, or None where neither command line nor environment gives it."""
@@ -86,16 +111,13 @@ class Container:
     """As Kubernetes defaults them: a limit without a request is the request too, marked implied."""
     by_controller: bool = False
     """True for a container that no manifest holds: the job's controller adds it."""
+    lines: tuple[tuple[Word, ...], ...] = field(default=(), repr=False)
+    """The same words by the command that they belong to, those of its scripts one by one."""
 
     @property
     def gpus(self) -> int:
         """GPUs that the container may use: its limits of resources named `*/gpu` or `nvidia.com/mig-*`."""
-        return sum(
-            count
-            for name, limit in self.limits.items()
-            if (name.endswith("/gpu") or name.startswith("nvidia.com/mig-"))
-            and (count := _count(limit.value)) is not None
-        )
+        return gpus(self.limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +200,15 @@ class Workload:
     def in_job_folder(self) -> bool:
         """True where the job was rendered from a job folder, so that all that it needs must be there."""
         return self.training_job is not None
+
+
+def gpus(limits: Mapping[str, Setting]) -> int:
+    """GPUs among limits: resources named `*/gpu` or `nvidia.com/mig-*`."""
+    return sum(
+        count
+        for name, limit in limits.items()
+        if (name.endswith("/gpu") or name.startswith("nvidia.com/mig-")) and (count := _count(limit.value)) is not None
+    )
 
 
 def _count(value: Any) -> int | None:

@@ -6,6 +6,7 @@ which holds here: no policy selects them, and no podSelector finds them, since w
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_network
 from typing import Any, Literal
 
 from trainyard.frozen import dataclass
@@ -55,6 +56,8 @@ class End:
     """Protocol and name of a container port to its numbers."""
     on_node: bool = False
     """Whether it has its node's address, as pods on the host's network do."""
+    public: bool = False
+    """Whether it is a host of the internet."""
 
 
 def policies_for(workload: Workload, pod_set: PodSet) -> tuple[Policy, ...]:
@@ -118,6 +121,13 @@ def reaches_dns(workload: Workload, pod_set: PodSet, protocol: str = "UDP") -> A
         ports={("UDP", "dns"): frozenset({53}), ("TCP", "dns-tcp"): frozenset({53})},
     )
     return _passes(workload, pod_set, dns, range(53, 54), protocol, "egress", dns)
+
+
+def reaches_internet(workload: Workload, pod_set: PodSet, port: int) -> Answer:
+    """Whether pods reach a host of the internet on a TCP port."""
+    nothing = Labels({}, complete=True)
+    host = End(namespace="", labels=nothing, namespace_labels=nothing, ports={}, public=True)
+    return _passes(workload, pod_set, host, range(port, port + 1), "TCP", "egress", host)
 
 
 def _isolates(spec: Mapping[Any, Any]) -> frozenset[Direction]:
@@ -195,6 +205,8 @@ def _peer_matches(rule: Mapping[Any, Any], direction: Direction, peer: End, name
 
 
 def _one_peer(item: Mapping[Any, Any], peer: End, namespace: str) -> bool | None:
+    if peer.public and item:
+        return _holds_public(text(mapping(item["ipBlock"]).get("cidr"))) if "ipBlock" in item else False
     if "ipBlock" in item or not item:
         return None
     if peer.on_node:  # OVN-Kubernetes counts nodes as a namespace of their own
@@ -203,6 +215,15 @@ def _one_peer(item: Mapping[Any, Any], peer: End, namespace: str) -> bool | None
     if item.get("namespaceSelector") is None:
         return all_of((pods, peer.namespace == namespace))
     return all_of((pods, selects(item["namespaceSelector"], peer.namespace_labels)))
+
+
+def _holds_public(block: str) -> bool | None:
+    """Whether a host of the internet is among the addresses of a block."""
+    try:
+        network = ip_network(block, strict=False)
+    except ValueError:
+        return None
+    return True if network.prefixlen == 0 else False if network.is_private else None
 
 
 def _opened(rule: Mapping[Any, Any], protocol: str, target: End) -> tuple[list[range], list[range]]:

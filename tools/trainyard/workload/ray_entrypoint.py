@@ -6,9 +6,11 @@ from dataclasses import replace
 import yaml
 
 from trainyard.objects import Object
-from trainyard.workload.model import EnvVar, Launch, PodSet
+from trainyard.workload.command import taken_apart
+from trainyard.workload.launch import launch, with_exit_code
+from trainyard.workload.model import EnvVar, Launch, PodSet, Word
 from trainyard.workload.plain import mapping, text
-from trainyard.workload.shell import commands
+from trainyard.workload.shell import Command
 
 LAUNCHER = "ray"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -42,6 +44,10 @@ def with_entrypoint(head: PodSet, job: Object) -> PodSet:
         return head
     ray, *others = head.containers
     spot = job.at("spec", "entrypoint")
-    found = commands(script, spot, ray.env)
-    program = next((command.words for command in reversed(found) if command.words), ())
-    return replace(head, containers=(replace(ray, launch=Launch(LAUNCHER, spot, {}, program)), *others))
+    words = (Word("sh", spot), Word("-c", spot), Word(script, spot))
+    whole = Command(words, ray.env)
+    found = taken_apart(whole, lambda _: None)
+    programs = [command for command in found if launch([command]) is not None] or [*found]
+    program = programs[-1].words if programs else ()
+    started = with_exit_code(Launch(LAUNCHER, spot, {}, program), whole, lambda _: None)
+    return replace(head, containers=(replace(ray, launch=started), *others))

@@ -15,12 +15,17 @@ from trainyard.workload.model import EnvVar, Word
 
 _ASSIGNMENT = pattern(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=(.*)\Z", re.DOTALL)
 _ASSIGNING = pattern(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ARRAY = pattern(r"[A-Za-z_][A-Za-z0-9_]*\+?=\Z")
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = pattern(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?)([-=+?])(.*))?\Z", re.DOTALL)
-_OPERATOR = pattern(r"&&|\|\||;;|\|&|&>>|&>|>>|>\||>&|<<<|<<-|<<|<>|<&|[;&|()<>\n]")
-_OPENING = frozenset({"if", "while", "until", "for", "case", "select"})
+_OPERATOR = pattern(r"&&|\|\||;;|\|&|&>>|&>|>>|>\||>&|<<<|<<-|<<|<>|<&|\(\(|[;&|()<>\n]")
+_OPENING = frozenset({"then", "do", "case"})
 _CLOSING = frozenset({"fi", "done", "esac"})
-_KEYWORDS = frozenset({"then", "else", "elif", "do", "!", "{", "}", "time", "in"}) | _OPENING | _CLOSING
+_KEYWORDS = (
+    frozenset({"if", "while", "until", "for", "select", "else", "elif", "!", "{", "}", "time", "in"})
+    | _OPENING
+    | _CLOSING
+)
 _RUNTIME = frozenset({"HOSTNAME", "HOME", "PATH", "PWD", "RANDOM", "USER", "SHELL", "SECONDS", "UID", "LINENO", "PPID"})
 _TESTS = frozenset({"[", "[[", "test"})
 
@@ -43,6 +48,19 @@ class Command:
     env: Mapping[str, EnvVar]
     complete: bool = True
     """False where more variables may be set than `env` holds."""
+    certain: bool = True
+    """False where a branch, a loop or the command before it decides whether it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Variables that are set on a line of their own, as they are written: `code=$?`."""
+
+    words: tuple[Word, ...]
+
+
+Token = Command | Assignment | str
+"""A part of a script: what it runs or sets, or the operator or keyword between: `|`, `&&`, a line break, `if`, `{`."""
 
 
 def commands(
@@ -53,12 +71,20 @@ def commands(
     `arguments` are $0, $1 and so on; `spot` is the field that holds the script. Empty for a script that is far larger
     than a command line, or grows to be.
     """
+    found = tokens(script, spot, env, complete=complete, arguments=arguments) or ()
+    return tuple(token for token in found if isinstance(token, Command))
+
+
+def tokens(
+    script: str, spot: Spot, env: Mapping[str, EnvVar], *, complete: bool = True, arguments: Sequence[Word] = ()
+) -> tuple[Token, ...] | None:
+    """The same with what stands between the commands; None for a script beyond the bounds."""
     if len(script) > _SCRIPT_CHARACTERS:
-        return ()
+        return None
     try:
         return tuple(_Reader(script, spot, dict(env), set(env), complete, tuple(arguments)).run())
     except _TooMuchError:
-        return ()
+        return None
 
 
 @dataclass(slots=True)
@@ -86,7 +112,7 @@ class _Reader:
     nesting: int = 0
     here_documents: list[str] = field(default_factory=list)
 
-    def run(self) -> Iterator[Command]:
+    def run(self) -> Iterator[Token]:
         words: list[Word] = []
         while True:
             operator = self._operator()
@@ -99,13 +125,15 @@ class _Reader:
             yield from self._finish(words)
             if operator is None:
                 return
+            yield operator
             tested = bool(words) and words[0].text in _TESTS
             self.uncertain = operator == "||" or (operator == "&&" and (tested or self.uncertain))
             words = []
 
-    def _finish(self, words: list[Word]) -> Iterator[Command]:
+    def _finish(self, words: list[Word]) -> Iterator[Token]:
         while words and words[0].text in _KEYWORDS:
             keyword = words.pop(0).text
+            yield keyword
             self.depth += (keyword in _OPENING) - (keyword in _CLOSING)
             if keyword in ("for", "select") and words:
                 self._assign(words[0].text, None)
@@ -118,13 +146,15 @@ class _Reader:
         if prefix == len(words):
             for word in words:
                 self._assign_word(word)
+            if words:
+                yield Assignment(tuple(words))
             return
         self._builtin(words[prefix:])
         exported = {name: self.variables[name] for name in self.variables if name in self.exported}
         for word in words[:prefix]:
             name, _, value = word.text.partition("=")
             exported[name] = EnvVar(name, value if word.known else None, self.spot, raw=value)
-        yield Command(tuple(words[prefix:]), exported, self.complete)
+        yield Command(tuple(words[prefix:]), exported, self.complete, self.depth == 0 and not self.uncertain)
 
     def _builtin(self, words: list[Word]) -> None:
         name, rest = words[0].text, words[1:]
@@ -180,7 +210,15 @@ class _Reader:
         end = self.position - len(operator)
         if words and words[-1].text.isdigit() and self.script.endswith(words[-1].text, 0, end):
             words.pop()
+        if operator in ("<", ">") and self.script.startswith("(", self.position):
+            self.position = self._closing("(", ")")  # a process, whose name is a word: diff <(a) <(b)
+            words.append(Word(operator, self.spot, known=False))
+            return
         self._operator_blanks()
+        if self.script.startswith((">(", "<("), self.position):
+            self.position += 1
+            self.position = self._closing("(", ")")
+            return
         target = self._words() if self.position < len(self.script) else []
         if operator in ("<<", "<<-") and target:
             self.here_documents.append(target[0].text)
@@ -201,9 +239,13 @@ class _Reader:
 
     def _words(self) -> list[Word]:
         """The word at the position: several where an unquoted variable is split, none where it is empty."""
-        fields = [_Field()]
+        fields, start = [_Field()], self.position
         while self.position < len(self.script):
             character = self.script[self.position]
+            if character == "(" and _ARRAY.match(fields[-1].text):
+                begin, self.position = self.position, self._closing("(", ")")
+                self._add(fields, self.script[begin : self.position], known=False)
+                continue
             if character in " \t\r" or _OPERATOR.match(self.script, self.position):
                 break
             self.position += 1
@@ -221,7 +263,8 @@ class _Reader:
                 self._expansion(fields, character, quoted=False)
             else:
                 self._add(fields, character)
-        return [Word(item.text, self.spot, item.known) for item in fields if item.started]
+        written = self.script[start : self.position]
+        return [Word(item.text, self.spot, item.known, written) for item in fields if item.started]
 
     def _double_quoted(self, fields: list[_Field]) -> None:
         if self.script.startswith('$@"', self.position):

@@ -9,7 +9,7 @@ from trainyard.objects import Spot
 from trainyard.rules.recent import once_a_workload
 from trainyard.workload import environment as kubelet
 from trainyard.workload import mpijob
-from trainyard.workload.command import command_line
+from trainyard.workload.command import command_line, taken_apart
 from trainyard.workload.model import Container, EnvVar, Launch, PodSet, Word, Workload
 from trainyard.workload.mounted import mounted_text
 from trainyard.workload.plain import entries, mapping, text
@@ -182,7 +182,7 @@ def _scripted(workload: Workload, pod_set: PodSet, container: Container, complet
     def read(path: str) -> tuple[str, Spot] | None:
         return mounted_text(path, container.data, pod_set.spec, workload.of_kind("ConfigMap"))
 
-    for command in command_line(container.data, container.spot, start, read=read):
+    for command in taken_apart(command_line(container.data, container.spot, start), read):
         found |= {name: var for name, var in command.env.items() if container.env.get(name) is not var}
     return found
 

@@ -1,4 +1,4 @@
-"""What Volcano does when pods fail: VOL005."""
+"""What Volcano does when pods fail or complete: VOL005 and up."""
 
 from collections.abc import Iterator
 
@@ -76,6 +76,67 @@ def lifecycle_policy_refused(item: Object) -> Iterator[Problem]:
                     yield Problem(said, spot, (seen.get(event, first),), "join them into one policy")
                     return
                 seen[event] = spot
+
+
+@rule("VOL006", "task-never-completes", Severity.ERROR, needs=Object)
+def task_never_completes(item: Object) -> Iterator[Problem]:
+    """A Volcano job waits for a task to complete whose pods are started again for ever.
+
+    With restartPolicy Always the kubelet starts a container again that ended with success too, so the pod never
+    succeeds and TaskCompleted never comes: the training begins anew, and the job keeps its GPUs.
+
+    Bad:
+        # whole
+        apiVersion: batch.volcano.sh/v1alpha1
+        kind: Job
+        metadata: {name: sft}
+        spec:
+          tasks:
+          - name: worker
+            policies: [{event: TaskCompleted, action: CompleteJob}]
+            template: {spec: {restartPolicy: Always, containers: [{name: worker}]}}
+    Good:
+        # whole
+        apiVersion: batch.volcano.sh/v1alpha1
+        kind: Job
+        metadata: {name: sft}
+        spec:
+          tasks:
+          - name: worker
+            policies: [{event: TaskCompleted, action: CompleteJob}]
+            template: {spec: {restartPolicy: OnFailure, containers: [{name: worker}]}}
+    Near miss:
+        # whole
+        apiVersion: batch.volcano.sh/v1alpha1
+        kind: Job
+        metadata: {name: sft}
+        spec:
+          tasks:
+          - name: worker
+            policies: [{event: TaskCompleted, action: CompleteJob}]
+            template: {spec: {restartPolicy: OnFailure, containers: [{name: worker}]}}
+          - name: parameters
+            template: {spec: {restartPolicy: Always, containers: [{name: server}]}}
+
+    Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
+    """
+    if item.group != "batch.volcano.sh" or item.kind != "Job":
+        return
+    for task, _ in items(item.at("spec", "tasks")):
+        policy = task.below("template", "spec", "restartPolicy")
+        waits = [
+            event
+            for spot, _ in items(task.below("policies"))
+            for event in (spot.below("event"), *(each for each, _ in words(spot.below("events"))))
+            if value_at(event) == "TaskCompleted"
+        ]
+        if waits and word(policy) == "Always":
+            yield Problem(
+                "the job waits for TaskCompleted, but restartPolicy Always starts its containers again for ever",
+                policy.saying("never succeeds"),
+                (waits[0].saying("never comes"),),
+                "set restartPolicy: OnFailure",
+            )
 
 
 def _refused(policy: Spot) -> Iterator[Problem]:
