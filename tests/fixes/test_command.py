@@ -80,9 +80,9 @@ def test_safe_fixes_are_written_and_the_rest_is_told(folder: Path) -> None:
     assert out.splitlines()[-3:] == [
         "fixed 4 in job.yaml (JOB001, NCL001, NCL005, RES005)",
         "not fixed: GIT001 at job.yaml:9:28: a comment stands in what would go: edit it by hand",
-        "1 error in 1 of 1 target (1 finding suppressed: NCL008)",
+        "1 target passes (1 finding suppressed: NCL008)",
     ]
-    assert (code, errors) == (1, "")
+    assert (code, errors) == (0, "")
 
 
 def test_a_second_run_changes_nothing(folder: Path) -> None:
@@ -147,9 +147,22 @@ def test_a_shared_file_is_fixed_once_for_all_jobs_and_not_for_one_alone(checkout
     together, report, _ = run(checkout.root, "--fix")
 
     assert (alone, untouched) == (1, good.replace("  publishNotReadyAddresses: true\n", ""))
-    assert f"{LLAMA} would change too, without this finding: --fix=unsafe makes it" in told
+    assert f"{LLAMA} would change too, without this finding: fix all jobs at once, or edit it by hand" in told
     assert (together, report) == (0, "fixed 1 in base/torchrun/service.yaml (RDV005)\n2 jobs pass\n")
     assert sorted(service.read_text().splitlines()) == sorted(good.splitlines())
+
+
+def test_a_value_that_one_job_lacks_goes_into_its_own_file(checkout: Checkout) -> None:
+    before = {file: file.read_bytes() for file in checkout.root.rglob("*.yaml")}
+    job = checkout.root / GPT2 / "job.yaml"
+    checkout.replace(f"{GPT2}/job.yaml", "  batch:\n    micro: 15\n    accumulation: 1\n    global: 480\n", "")
+    text = job.read_text()
+
+    code, told, _ = run(checkout.root, "--fix=unsafe", GPT2)
+
+    assert (code, told.splitlines()[0]) == (0, f"fixed 1 in {GPT2}/job.yaml (BAT001)")
+    assert job.read_text() == text.replace("  dataset:\n", "  batch:\n    global: 32\n  dataset:\n")
+    assert all(file.read_bytes() == kept for file, kept in before.items() if file != job)
 
 
 def test_a_job_folder_is_put_together_in_rounds(checkout: Checkout) -> None:

@@ -146,3 +146,37 @@ def test_volume_that_is_mounted_is_not_there(checkout: Checkout) -> None:
     path = "/template/spec/containers/0/volumeMounts/-"
     patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: extra, mountPath: /extra}}\n", OF_PODS)
     checkout.expect(Found("STO006", patch, "name: ▸extra", JOB, f"{POD}.containers[0].volumeMounts[extra].name"))
+
+
+GENERATED = """configMapGenerator:
+- name: llama-8b-sft-extra
+  literals: [LEVEL=debug]
+"""
+FROM_EXTRA = """- op: add
+  path: /template/spec/containers/0/envFrom/-
+  value: {configMapRef: {name: llama-8b-sft-extra}}
+"""
+
+
+def test_a_generated_config_map_is_found_by_its_hash(checkout: Checkout) -> None:
+    """kustomize carries the hash into the pods of a Job: what is copied there ends otherwise, and right."""
+    checkout.append(f"{LLAMA}/kustomization.yaml", GENERATED)
+    checkout.patch(LLAMA, FROM_EXTRA, OF_PODS)
+    checkout.expect()
+
+
+def test_the_hash_of_a_generated_config_map_is_not_carried_into_custom_resources(checkout: Checkout) -> None:
+    checkout.replace(f"{LLAMA}/kustomization.yaml", "../../../base/torchrun", "../../../base/mpijob")
+    checkout.append(f"{LLAMA}/kustomization.yaml", GENERATED)
+    patch = checkout.patch(LLAMA, FROM_EXTRA, OF_PODS)
+    _, document = checkout.lint(LLAMA)
+    [found] = [each for each in document["findings"] if each["rule"] == "CTR015"]
+    assert (found["file"], "disableNameSuffixHash: true" in found["help"]) == (patch, True)
+
+
+def test_a_config_map_by_the_name_of_the_operators_own(checkout: Checkout) -> None:
+    checkout.replace(f"{LLAMA}/kustomization.yaml", "../../../base/torchrun", "../../../base/mpijob")
+    own = GENERATED.replace("-extra", "-config") + "  options: {disableNameSuffixHash: true}\n"
+    checkout.append(f"{LLAMA}/kustomization.yaml", own)
+    _, document = checkout.lint(LLAMA)
+    assert "MPI012" in {each["rule"] for each in document["findings"]}

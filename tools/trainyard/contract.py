@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trainyard.difference import Later, difference, said
 from trainyard.fieldpath import Path, format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.nodes import Node
@@ -164,8 +165,11 @@ def after_rendering(job: str, replayed: Replay, objects: Sequence[Object]) -> li
     for wire in replayed.wires:
         if wire.target is not None:
             wired.setdefault(wire.target.object, set()).add(wire.target.path)
+    names = frozenset(each.name for each in objects)
     found = [
-        finding for wire in replayed.wires if (finding := _differs(job, wire, replayed, rendered, wired)) is not None
+        finding
+        for wire in replayed.wires
+        if (finding := _differs(job, wire, replayed, rendered, wired, names)) is not None
     ]
     found += _unheard(job, replayed)
     for patch in replayed.patches:
@@ -190,7 +194,7 @@ def images_without_effect(job: str, images: Sequence[Node], objects: Sequence[Ob
             node = entry.at((key,))
             if node is None or f"{before}{node.value}" in there:
                 continue
-            message = f"images sets {key} to {_said(node.value)}, but no container that comes out has it"
+            message = f"images sets {key} to {said(node.value)}, but no container that comes out has it"
             place = Place("", "", node.mark, "no effect")
             help = "set spec.image in job.yaml instead: the wiring writes it over what images did"
             yield _finding(OVERWRITTEN, job, message, place, (), help)
@@ -304,7 +308,12 @@ def _facts(replayed: Replay) -> Iterator[Object]:
 
 
 def _differs(
-    job: str, wire: Wire, replayed: Replay, rendered: Mapping[ObjectId, Object], wired: Mapping[ObjectId, set[Path]]
+    job: str,
+    wire: Wire,
+    replayed: Replay,
+    rendered: Mapping[ObjectId, Object],
+    wired: Mapping[ObjectId, set[Path]],
+    names: frozenset[str],
 ) -> Finding | None:
     if wire.problem or wire.source is None or wire.target is None:
         return None
@@ -317,14 +326,16 @@ def _differs(
         ends = lookup(target.data, wire.target.path)
     except KeyError:
         ends = None
-    if _within(wire.target.value, ends, wire.target.path, wired[wire.target.object]):
+    differing = difference(wire.target.value, ends, wire.target.path, Later(wired[wire.target.object], names))
+    if differing is None:
         return None
-    last = replayed.position(target, wire.target.path)
+    at, written, ends = differing
+    last = replayed.position(target, at)
     if last is None:
         return None
-    path = format_path(target.data, wire.target.path)
-    source = f"{_name(wire.source.path)} is {_said(wire.source.value)}"
-    message = f"{source}, but {path}, which is wired to it, ends as {_said(ends)}"
+    path = format_path(target.data, at)
+    source = f"{_name((*wire.source.path, *at[len(wire.target.path) :]))} is {said(written)}"
+    message = f"{source}, but {path}, which is wired to it, ends as {said(ends)}"
     place = Place(target.title, path, wire.replacement, "wired here")
     related = (
         Place(_title(wire.source.object), _name(wire.source.path), wire.source.mark, "the source"),
@@ -361,8 +372,8 @@ def _overwritten(job: str, write: Write, replayed: Replay, rendered: Mapping[Obj
             continue
         written = rendered.get(write.object, target)
         shown = format_path(written.data, write.path)
-        over = "takes it out" if ends is None else f"writes {_said(ends)} over it"
-        message = f"the patch sets {shown} to {_said(write.value)}, but the wiring {over}"
+        over = "takes it out" if ends is None else f"writes {said(ends)} over it"
+        message = f"the patch sets {shown} to {said(write.value)}, but the wiring {over}"
         place = Place(written.title, shown, write.mark, "no effect")
         source = Place(_title(wire.source.object), _name(wire.source.path), wire.source.mark, "what counts")
         assert wire.target is not None
@@ -401,27 +412,6 @@ def _vanished(job: str, loss: Loss) -> Finding | None:
 def _covers(wire: Wire, path: Path) -> bool:
     assert wire.target is not None
     return path[: len(wire.target.path)] == wire.target.path
-
-
-def _within(written: Any, ends: Any, path: Path, wired: set[Path]) -> bool:
-    """True where a copied value is still there, but for fields below `path` that other replacements wrote since."""
-    if isinstance(written, dict) and isinstance(ends, dict):
-        return all(key in ends and _stays(value, ends[key], (*path, key), wired) for key, value in written.items())
-    if isinstance(written, list) and isinstance(ends, list) and len(written) == len(ends):
-        pairs = enumerate(zip(written, ends, strict=True))
-        return all(_stays(before, after, (*path, index), wired) for index, (before, after) in pairs)
-    return bool(written == ends)
-
-
-def _stays(written: Any, ends: Any, path: Path, wired: set[Path]) -> bool:
-    return path in wired or _within(written, ends, path, wired)
-
-
-def _said(value: Any) -> str:
-    """A value as YAML and JSON write it."""
-    import json
-
-    return "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _title(object: ObjectId) -> str:

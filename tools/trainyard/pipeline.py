@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainyard import codec
 from trainyard.applied import entry_of, entry_targets, without_echoes
+from trainyard.brief import told_briefly
 from trainyard.cache import LINK, Cache, Digests, text_digest
 from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Discovery, Target, TargetKind, has_kustomization
 from trainyard.errors import Fault, InputError
@@ -368,7 +369,8 @@ class _Run:
         from trainyard.contract import without_consequences
         from trainyard.suppress import find
 
-        findings = [without(finding, result.secrets) for finding in without_consequences(result.findings)]
+        told = (told_briefly(finding) for finding in without_consequences(result.findings))
+        findings = [without(finding, result.secrets) for finding in told]
         files = {finding.place.position.file for finding in findings if finding.place.position}
         files |= {file for file, digest in result.reads.items() if len(digest) == _DIGEST_LENGTH}
         suppressions = tuple(
@@ -422,7 +424,8 @@ class _Result:
         if problem.fix is not None and self.target.name != STDIN:
             from trainyard.fixes.plan import plan
 
-            finding = replace(finding, fix=plan(problem.fix, problem.help, origin, sources))
+            folder = self.target.name if self.target.kind is TargetKind.JOB else ""
+            finding = replace(finding, fix=plan(problem.fix, problem.help, origin, sources, folder))
         self.findings.append(finding)
         if rule.id == SECRET:
             self.secrets.add(str(lookup(problem.spot.object.data, problem.spot.path)))

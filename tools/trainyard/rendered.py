@@ -114,7 +114,8 @@ class Prepared:
             self.findings += images_without_effect(self.target.name, self.kustomization.items("images"), objects)
         self.findings += vanished(self.target.name, self.replayed)
         self.findings += deprecated_fields(self.target.name, self._kustomizations, self.sources)
-        return Unit(self.target.name, is_job, objects, facts), RenderedOrigin(self.replayed, nodes)
+        own = self.sources.documents(f"{self.target.name}/job.yaml")[0].plain() if is_job else {}
+        return Unit(self.target.name, is_job, objects, facts, own=own), RenderedOrigin(self.replayed, nodes)
 
 
 def _refused(rendering: Rendering, replayed: Replay, folder: str) -> InputError:

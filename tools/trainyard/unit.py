@@ -1,5 +1,9 @@
 """One thing to judge: a rendered job folder, a rendered kustomization, or a set of plain manifests."""
 
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
 from trainyard.frozen import dataclass
 from trainyard.objects import Object
 
@@ -32,6 +36,9 @@ class Unit:
     platform: tuple[Object, ...] | None = None
     """What the cluster that it lands on holds before it comes; None where that is not known. Their indices count on
     after those of the facts."""
+
+    own: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What job.yaml itself says, without the defaults that it is merged into; empty where there is none."""
 
     @property
     def is_synced(self) -> bool:

@@ -48,7 +48,7 @@ _MOUNT = """\
 """
 _JOB = """\
 # yaml-language-server: $schema=../../../schemas/trainyard.dev/trainingjob_v1alpha1.json
-# Made by a program of its author. train.py is what its ranks run; of the trainer's settings it needs what counts ranks.
+# Made by a program of its author. train.py is what its ranks run.
 apiVersion: trainyard.dev/v1alpha1
 kind: TrainingJob
 metadata:
@@ -56,8 +56,6 @@ metadata:
 spec:
   nodes: {nodes}
   gpusPerNode: {gpus}
-  batch:
-    global: {ranks}
 """
 
 
@@ -110,7 +108,7 @@ def takes_a_program(choices: Choices, launcher: str) -> bool:
 def files_of(request: Mapping[str, Any], answers: Answers, gpus: int) -> dict[str, str]:
     """The files of the folder."""
     name = answers.name
-    job = _JOB.format(name=name, nodes=answers.nodes, gpus=gpus, ranks=answers.nodes * gpus)
+    job = _JOB.format(name=name, nodes=answers.nodes, gpus=gpus)
     if image := request.get("image"):
         job += f"  image: {json.dumps(image)}\n"
     job += f"  command: {json.dumps(request['command'])}\n"

@@ -11,6 +11,7 @@ from trainyard.fixes.canvas import Canvas, canvas_of, check_breaks, within
 from trainyard.fixes.editing import Stretch
 from trainyard.fixes.layout import Piece
 from trainyard.fixes.refusal import Refusal
+from trainyard.manifests import way_to
 from trainyard.nodes import Node, RawMark, Settings, load_embedded
 from trainyard.origin import Origin
 from trainyard.remedy import Act, Change, Remedy
@@ -18,15 +19,20 @@ from trainyard.sources import Sources
 from trainyard.workload.made import written
 
 _MADE = "kustomize makes it, and no file holds it as it is"
+_OF_ONE_JOB = "TrainingJob"
 _DEPTH = 4
 """How many documents in texts of documents are looked into."""
 
 
-def plan(remedy: Remedy, help: str, origin: Origin, sources: Sources) -> Fix:
-    """The edits that make all changes of a remedy. `help` says what they do where the remedy does not."""
+def plan(remedy: Remedy, help: str, origin: Origin, sources: Sources, folder: str = "") -> Fix:
+    """The edits that make all changes of a remedy. `help` says what they do where the remedy does not.
+
+    `folder` is the job folder that the remedy is for. What its TrainingJob has from elsewhere is a default of other
+    jobs too, so the value goes into the job's own job.yaml.
+    """
     says = remedy.says or help
     try:
-        edits = list(dict.fromkeys(e for change in remedy.changes for e in _edits(change, origin, sources)))
+        edits = list(dict.fromkeys(e for change in remedy.changes for e in _edits(change, origin, sources, folder)))
         if _overlap(edits):
             raise Refusal("its changes touch one another: edit it by hand")
     except Refusal as refusal:
@@ -62,12 +68,15 @@ def _one(canvas: Canvas, piece: Piece, act: Act, value: Any) -> Stretch:
     return editing.removed(canvas, next((v for k, v in holder.entries if k is piece), piece) if holder else piece)
 
 
-def _edits(change: Change, origin: Origin, sources: Sources) -> Iterator[Edit]:
+def _edits(change: Change, origin: Origin, sources: Sources, folder: str) -> Iterator[Edit]:
     spot = written(change.spot)
     trace = origin.trace(spot.object, spot.path)
     if trace is None:
         raise Refusal("it is not known where it was written")
     nodes = trace.nodes
+    if folder and spot.object.kind == _OF_ONE_JOB and not _lies_in(folder, nodes[-1]):
+        yield _in_job_file(change, f"{folder}/job.yaml", sources)
+        return
     missing = spot.path[len(nodes) - 1 :]
     if missing:
         yield _absent(change, nodes[-1], missing, sources)
@@ -104,6 +113,21 @@ def _edits(change: Change, origin: Origin, sources: Sources) -> Iterator[Edit]:
         yield _edit(canvas, editing.begun(canvas, _plain(canvas, piece, "scalar"), change.value), sources)
     else:
         yield _edit(canvas, editing.replaced(canvas, piece, change.value), sources)
+
+
+def _lies_in(folder: str, node: Node) -> bool:
+    return node.mark is None or node.mark.file.startswith(f"{folder}/")
+
+
+def _in_job_file(change: Change, file: str, sources: Sources) -> Edit:
+    """The value that a job sets for itself where a default would stand."""
+    if change.act is not Act.SET:
+        raise Refusal("it is a default of other jobs, too: edit it by hand")
+    way = way_to(sources.documents(file)[0], change.spot.path)
+    missing = change.spot.path[len(way) - 1 :]
+    if not missing:
+        raise Refusal(_MADE)
+    return _absent(change, way[-1], missing, sources)
 
 
 def _absent(change: Change, above: Node, missing: tuple[str | int, ...], sources: Sources) -> Edit:

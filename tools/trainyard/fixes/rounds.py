@@ -83,15 +83,13 @@ class Rounds:
             return fix.refused if fix is not None else ""
         if any(os.path.isabs(file) for file in apply.by_file(self.copy, fix.edits)):
             return "its file lies outside the repository"
-        if self.unsafe:
-            return ""
-        if not fix.safe:
+        if not fix.safe and not self.unsafe:
             return f"it changes what the job means: --fix={UNSAFE} makes it"
         others = self._readers.others(finding)
         if not others:
             return ""
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        return f"{others[0]}{more} would change too, without this finding: --fix={UNSAFE} makes it"
+        return f"{others[0]}{more} would change too, without this finding: fix all jobs at once, or edit it by hand"
 
     def _choose(self, findings: Sequence[Finding]) -> list[Finding]:
         """The first fixes, in order, that touch no other of them.

@@ -6,6 +6,7 @@ from typing import Any
 
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
+from trainyard.hashed import REMEDY, is_hashed_form
 from trainyard.objects import Object, Spot
 from trainyard.remedy import put
 from trainyard.rules.registry import Problem, rule
@@ -251,10 +252,13 @@ def own_object_missing(workload: Workload) -> Iterator[Problem]:
             if name in there or not _is_own(name, job.name):
                 continue
             own = [each for each in there if _is_own(each, job.name)]
+            hashed = next((each for each in own if is_hashed_form(each, name)), None)
             yield Problem(
-                f"{kind} {name} is not among the job's objects",
-                spot.saying("no such object"),
-                help=f"name {' or '.join(own)}, or add it" if own else "add it to the folder",
+                f"{kind} {name} is not made: its generator calls it {hashed}"
+                if hashed
+                else f"{kind} {name} is not among the job's objects",
+                spot.saying("the hash was not carried here" if hashed else "no such object"),
+                help=REMEDY if hashed else f"name {' or '.join(own)}, or add it" if own else "add it to the folder",
             )
 
 

@@ -95,7 +95,7 @@ def node_port_taken_twice(workload: Workload) -> Iterator[Problem]:
             for index, port in entries(container.data.get("ports")):
                 spot = container.spot.below("ports", index)
                 number, on_node = port.get("containerPort"), port.get("hostPort")
-                if pod_set.host_network and on_node is not None and on_node != number:
+                if pod_set.host_network and isinstance(on_node, int) and on_node != number:
                     yield Problem(
                         f"hostPort {on_node} differs from containerPort {number}, but the pod is on the node's network",
                         spot.below("hostPort", label="refused"),

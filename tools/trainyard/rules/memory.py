@@ -6,15 +6,17 @@ from pathlib import PurePosixPath
 from trainyard.finding import Severity
 from trainyard.quantity import quantity
 from trainyard.remedy import put
+from trainyard.rules.benchmarks import measured
 from trainyard.rules.counts import number
 from trainyard.rules.once import once
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import Mount, Volume, mounts
-from trainyard.workload.model import PodSet, Workload
+from trainyard.workload.model import Container, PodSet, Workload
 
 _SHARED_MEMORY = PurePosixPath("/dev/shm")
 _DEFAULT_SIZE = 64 * 2**20
+_TRAINING_KINDS = ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "RayCluster", "RayJob", "TFJob", "TrainJob")
 
 
 @rule("MEM001", "shared-memory-default", Severity.ERROR, needs=Workload, fix="unsafe")
@@ -23,7 +25,8 @@ def shared_memory_default(workload: Workload) -> Iterator[Problem]:
     """A container with several GPUs has no memory volume on /dev/shm.
 
     The ranks of one node exchange buffers through /dev/shm, and data loaders hand their batches over there. A container
-    gets 64 MiB of it unless a volume is mounted, which NCCL and a few loader workers fill at once.
+    gets 64 MiB of it unless a volume is mounted, which NCCL and a few loader workers fill at once. Of nccl-tests, and
+    of pods that nothing shows to train, it is information.
 
     Bad:
 
@@ -89,7 +92,17 @@ def shared_memory_default(workload: Workload) -> Iterator[Problem]:
                 continue
             on_disk = mount is not None and not mount.volume.in_memory
             fix = put(spot.below("medium"), "Memory").unsafe() if on_disk else None
-            yield Problem(message, spot, (), "mount an emptyDir with medium Memory and a sizeLimit on /dev/shm", fix)
+            softer = None if _starts_ranks(workload, container) else Severity.INFO
+            help = "mount an emptyDir with medium Memory and a sizeLimit on /dev/shm"
+            yield Problem(message, spot, (), help, fix, softer)
+
+
+def _starts_ranks(workload: Workload, container: Container) -> bool:
+    """Whether several ranks surely run in a container, and train: nccl-tests get by with the default, and so does what
+    only looks after GPUs."""
+    if measured(workload) is not None:
+        return False
+    return container.launch is not None or workload.object.kind in _TRAINING_KINDS or workload.in_job_folder
 
 
 def _is_as_small_as_the_default(volume: Volume) -> bool:
@@ -104,7 +117,8 @@ def shared_memory_over_limit(workload: Workload) -> Iterator[Problem]:
 
     What is written to an emptyDir with medium Memory counts as memory of the container. A volume that may take the
     whole limit ends in an out-of-memory kill where a smaller one would end in a clear "no space left on device". With
-    neither a sizeLimit nor a memory limit it can take the node.
+    neither a sizeLimit nor a memory limit it can take the node. A /dev/shm that is bounded by the container's limit
+    alone is the habit of most recipes, and information.
 
     Bad:
 
@@ -206,7 +220,8 @@ def _over_limit(mount: Mount) -> Problem | None:
     related = (limit.spot.saying(f"the memory limit of container {mount.container.name}"),)
     if size is None:
         message = f"memory volume {volume.name} may grow to {limit.value}, all the memory of its container"
-        return Problem(message, spot.saying("no sizeLimit"), related, remedy)
+        softer = Severity.INFO if mount.path == _SHARED_MEMORY else None
+        return Problem(message, spot.saying("no sizeLimit"), related, remedy, severity=softer)
     bytes_ = quantity(size)
     if bytes_ is None or bytes_ < allowed:
         return None

@@ -6,6 +6,7 @@ from typing import Any
 from trainyard.finding import Severity
 from trainyard.quantity import quantity
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.training_jobs import module_of, own_first, runs_the_trainer
 from trainyard.workload.model import Workload
 
 
@@ -32,9 +33,10 @@ def unknown_model(workload: Workload) -> Iterator[Problem]:
 
     from trainyard.plan.shapes import shapes
 
-    spec = _spec(workload)
-    model = spec.get("model")
-    if workload.training_job is None or not _runs_the_trainer(spec) or not isinstance(model, str) or model in shapes():
+    model = _spec(workload).get("model")
+    if workload.training_job is None or not isinstance(model, str) or model in shapes():
+        return
+    if not runs_the_trainer(workload.training_job):
         return
     near = difflib.get_close_matches(model, shapes(), 1)
     known = f"did you mean {near[0]}?" if near else f"there are {', '.join(shapes())}"
@@ -67,18 +69,26 @@ def checkpoint_room(workload: Workload) -> Iterator[Problem]:
     spec = _spec(workload)
     checkpoint = _map(spec.get("checkpoint"))
     shape, size, keep = shapes().get(str(spec.get("model"))), quantity(checkpoint.get("size")), checkpoint.get("keep")
-    if workload.training_job is None or shape is None or size is None or not _runs_the_trainer(spec):
+    if workload.training_job is None or shape is None or size is None or not runs_the_trainer(workload.training_job):
         return
     if not isinstance(keep, int) or isinstance(keep, bool):
         return
     one = BYTES_PER_WEIGHT * shape.parameters
     if (keep + 1) * one <= size:
         return
+    job = workload.training_job
+    spot, others = own_first(
+        (
+            job.at("spec", "checkpoint", "size", label=f"one of {shape.name} takes {one / 1e9:,.0f} GB"),
+            job.at("spec", "checkpoint", "keep", label="kept"),
+        ),
+        workload.own,
+    )
     yield Problem(
         f"{keep} checkpoints and the one being written take {(keep + 1) * one / 1e9:,.0f} GB, but the claim has "
         f"{float(size) / 1e9:,.0f} GB",
-        workload.training_job.at("spec", "checkpoint", "size", label=f"one of {shape.name} takes {one / 1e9:,.0f} GB"),
-        (workload.training_job.at("spec", "checkpoint", "keep", label="kept"),),
+        spot,
+        others,
         "ask for a larger claim, or keep fewer",
     )
 
@@ -103,14 +113,17 @@ def never_saved(workload: Workload) -> Iterator[Problem]:
     """
     spec = _spec(workload)
     steps, every = spec.get("steps"), _map(spec.get("checkpoint")).get("everySteps")
-    if workload.training_job is None or not _runs_the_trainer(spec):
+    if workload.training_job is None or not runs_the_trainer(workload.training_job):
         return
     if not isinstance(steps, int) or not isinstance(every, int) or every < steps:
         return
+    job = workload.training_job
+    spots = (job.at("spec", "checkpoint", "everySteps"), job.at("spec", "steps", label="the whole run"))
+    spot, others = own_first(spots, workload.own)
     yield Problem(
         f"a checkpoint every {every} steps, but the run has {steps}: it ends before the first",
-        workload.training_job.at("spec", "checkpoint", "everySteps"),
-        (workload.training_job.at("spec", "steps", label="the whole run"),),
+        spot,
+        others,
         "save more often: tools/plan-job says how often is best",
     )
 
@@ -136,27 +149,16 @@ def sharded_under_tensorflow(workload: Workload) -> Iterator[Problem]:
     """
     spec = _spec(workload)
     way = spec.get("parallelism")
-    if workload.training_job is not None and _module(spec) == "trainer.tensorflow" and way not in (None, "ddp"):
+    if (
+        workload.training_job is not None
+        and module_of(workload.training_job) == "trainer.tensorflow"
+        and way not in (None, "ddp")
+    ):
         yield Problem(
             f"parallelism is {way}, but trainer.tensorflow keeps a copy of the model on each GPU",
             workload.training_job.at("spec", "parallelism", label="not read under TensorFlow"),
             help="leave parallelism out, or take a base that runs the PyTorch trainer, such as ../../../base/torchrun",
         )
-
-
-def _runs_the_trainer(spec: Mapping[str, Any]) -> bool:
-    """Whether the job's command starts the trainer of this repository, and not its measurement of a fabric."""
-    from trainyard.plan.job import PROGRAMS
-
-    return _module(spec) in PROGRAMS
-
-
-def _module(spec: Mapping[str, Any]) -> Any:
-    """The module that the job's command starts; None where it is another program."""
-    command = spec.get("command", ["-m", "trainer"])
-    if not isinstance(command, list) or "-m" not in command:
-        return None
-    return next(iter(command[command.index("-m") + 1 :]), None)
 
 
 def _spec(workload: Workload) -> Mapping[str, Any]:

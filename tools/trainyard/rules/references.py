@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from trainyard.finding import Severity
+from trainyard.hashed import REMEDY, hash_of, is_hashed_form
 from trainyard.objects import Object
-from trainyard.patterns import pattern
 from trainyard.remedy import put
 from trainyard.rules.meetings import meetings
 from trainyard.rules.named import Named, elsewhere, named, there
@@ -16,7 +16,6 @@ from trainyard.workload.plain import mapping
 from trainyard.workload.services import Means, resolve
 
 _PULL_TYPES = ("kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg")
-_HASH = pattern(r"-[a-z0-9]{10}\Z")
 
 
 @rule("REF001", "generated-name-not-carried", Severity.ERROR, needs=Workload)
@@ -68,13 +67,13 @@ def generated_name_not_carried(workload: Workload) -> Iterator[Problem]:
     Source: https://github.com/kubernetes-sigs/kustomize/issues/2524
     """
     for found in _unanswered(workload, "ConfigMap", "Secret"):
-        made = [item for item in workload.of_kind(found.kind) if _is_hashed_form(item.name, found.name)]
+        made = [item for item in workload.of_kind(found.kind) if is_hashed_form(item.name, found.name)]
         if made:
             yield Problem(
                 f"{found.kind} {found.name} is not made: its generator calls it {made[0].name}",
                 found.spot.saying("the hash was not carried here"),
                 tuple(item.at("metadata", "name", label="what is made") for item in made),
-                "tell kustomize of this field with a nameReference, or switch the hash off with disableNameSuffixHash",
+                REMEDY,
             )
 
 
@@ -290,7 +289,7 @@ def pull_secret_of_another_type(workload: Workload) -> Iterator[Problem]:
         kind = "Opaque" if source is None else source.data.get("type") or "Opaque"
         if "imagePullSecrets" not in found.spot.path or source is None or source.api_version != "v1":
             continue
-        if kind not in _PULL_TYPES:
+        if isinstance(kind, str) and kind not in _PULL_TYPES:
             yield Problem(
                 f"the images are pulled with Secret {found.name}, which is of type {kind}",
                 found.spot.saying("passed over"),
@@ -308,20 +307,6 @@ def _unanswered(workload: Workload, *kinds: str) -> Iterator[Named]:
             yield found
 
 
-def _is_hashed_form(made: str, written: str) -> bool:
-    """Whether one name is the other with a hash, or both are the same name with hashes that differ."""
-    made_hash, written_hash = _hash(made), _hash(written)
-    if not made_hash:
-        return False
-    stem = made.removesuffix(made_hash)
-    return stem == written or (bool(written_hash) and stem == written.removesuffix(written_hash))
-
-
-def _hash(name: str) -> str:
-    match = _HASH.search(name)
-    return match[0] if match and any(mark.isdigit() for mark in match[0]) else ""
-
-
 def _affix(made: str, written: str, job: str) -> str:
     """The prefix or suffix that an object shares with the job and that the written name lacks."""
     if made == written or not written:
@@ -331,7 +316,7 @@ def _affix(made: str, written: str, job: str) -> str:
         return f"prefix {prefix}" if job.startswith(prefix) and job != prefix else ""
     if made.startswith(written):
         suffix = made.removeprefix(written)
-        plain = not _hash(made) and suffix.startswith("-")
+        plain = not hash_of(made) and suffix.startswith("-")
         return f"suffix {suffix}" if plain and job.endswith(suffix) and job != suffix else ""
     return ""
 

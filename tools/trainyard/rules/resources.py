@@ -154,14 +154,15 @@ def node_has_fewer_gpus(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("RES001", "resources-missing", Severity.WARNING, needs=Workload)
+@rule("RES001", "resources-missing", Severity.INFO, needs=Workload)
 @once
 def resources_missing(workload: Workload) -> Iterator[Problem]:
     """A container with GPUs asks for no CPU or no memory.
 
     Without a request the scheduler counts nothing: data loaders share what other pods leave, and a node can be filled
-    past its memory. Without a memory limit one leak takes the whole node down. A CPU limit is a matter of taste and is
-    not asked for. Where a memory volume without a size makes it worse, MEM002 tells of the missing limit.
+    past its memory. Without a memory limit one leak takes the whole node down. Where one pod takes all GPUs of a node
+    there is hardly anybody to share it with, so this is information. A CPU limit is a matter of taste and is not asked
+    for. Where a memory volume without a size makes it worse, MEM002 tells of the missing limit.
 
     Bad:
 

@@ -49,4 +49,5 @@ def _of_all(unit: Unit) -> Iterator[Workload]:
             training_job=unit.fact("TrainingJob") if unit.is_job else None,
             cluster=unit.fact("Cluster"),
             fabric=unit.fact("Fabric"),
+            own=unit.own,
         )

@@ -175,6 +175,9 @@ class Workload:
     """What the cluster holds before any job comes: runtimes, queues, quotas, namespaces, shared claims. None where
     that is not known, and rules say nothing of what may be missing there."""
 
+    own: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What job.yaml itself says, without the defaults that it is merged into; empty where there is none."""
+
     _by_kind: dict[str, tuple[Object, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of_kind(self, kind: str) -> tuple[Object, ...]:

@@ -10,6 +10,7 @@ from trainyard.objects import Object
 from trainyard.remedy import put
 from trainyard.rules.programs import as_number
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.training_jobs import own_first, runs_the_trainer, sets
 from trainyard.unit import Unit
 
 _TOLERANCE = 1e-6
@@ -20,7 +21,8 @@ def batch_identity(unit: Unit) -> Iterator[Problem]:
     """The global batch is not micro-batch x accumulation x data-parallel ranks.
 
     Each data-parallel rank takes `accumulation` micro-batches a step. A global batch that says otherwise trains with
-    another batch than the paper, the schedule and the learning rate were made for.
+    another batch than the paper, the schedule and the learning rate were made for. A job whose own program is not known
+    to read the batch, and whose job.yaml sets none, is left alone.
 
     Bad:
         kind: TrainingJob
@@ -45,13 +47,21 @@ def batch_identity(unit: Unit) -> Iterator[Problem]:
         return
     ranks = nodes * gpus
     product = micro * accumulation * ranks
-    if product != whole:
-        yield Problem(
-            f"micro {micro} x accumulation {accumulation} x ranks {ranks} = {product}, but global is {whole}",
-            job.at("spec", "batch", "global", label=f"{product} is what the ranks take"),
-            help=_batch_remedy(whole, micro, ranks, product),
-            fix=put(job.at("spec", "batch", "global"), product).saying(f"set global to {product}").unsafe(),
-        )
+    if product == whole or (unit.own and not sets(unit.own, "batch") and not runs_the_trainer(job)):
+        return
+    spots = (
+        job.at("spec", "batch", "global", label=f"{product} is what the ranks take"),
+        job.at("spec", "batch", "accumulation", label="micro-batches of a step"),
+        job.at("spec", "batch", "micro", label="samples of a micro-batch"),
+        job.at("spec", "nodes", label=f"x {gpus} = {ranks} ranks"),
+        job.at("spec", "gpusPerNode", label=f"x {nodes} = {ranks} ranks"),
+    )
+    yield Problem(
+        f"micro {micro} x accumulation {accumulation} x ranks {ranks} = {product}, but global is {whole}",
+        own_first(spots, unit.own)[0],
+        help=_batch_remedy(whole, micro, ranks, product),
+        fix=put(spots[0], product).saying(f"set global to {product}").unsafe(),
+    )
 
 
 @rule("BAT002", "learning-rate-scaling", Severity.ERROR, needs=Unit, fix="unsafe")
@@ -92,12 +102,14 @@ def learning_rate_scaling(unit: Unit) -> Iterator[Problem]:
     factor = whole / batch if name == "linear" else math.sqrt(whole / batch)
     if not math.isclose(rate, base * factor, rel_tol=_TOLERANCE):
         ratio = f"{whole} / {batch:g}" if name == "linear" else f"sqrt({whole} / {batch:g})"
+        spots = (job.at("spec", "learningRate"), job.at("spec", "learningRateScaling", label="the rule"))
+        spot, others = own_first(spots, unit.own)
         yield Problem(
             f"the {name} rule gives {base:g} x {ratio} = {base * factor:g}, but learningRate is {rate:g}",
-            job.at("spec", "learningRate"),
-            related=(job.at("spec", "learningRateScaling", label="the rule"),),
+            spot,
+            related=others,
             help=f"set learningRate to {base * factor:g}, or correct the rule",
-            fix=put(job.at("spec", "learningRate"), float(f"{base * factor:.6g}")).unsafe(),
+            fix=put(spots[0], float(f"{base * factor:.6g}")).unsafe(),
         )
 
 
@@ -122,10 +134,12 @@ def schedule_longer_than_run(unit: Unit) -> Iterator[Problem]:
     job = unit.fact("TrainingJob")
     warmup, steps = (_count(job, name) if job else None for name in ("warmupSteps", "steps"))
     if job is not None and warmup and steps and warmup >= steps:
+        spots = (job.at("spec", "warmupSteps"), job.at("spec", "steps", label="the whole run"))
+        spot, others = own_first(spots, unit.own)
         yield Problem(
             f"warm-up takes {warmup} steps, but the run has {steps}",
-            job.at("spec", "warmupSteps"),
-            related=(job.at("spec", "steps", label="the whole run"),),
+            spot,
+            related=others,
             help="shorten the warm-up or lengthen the run",
         )
 

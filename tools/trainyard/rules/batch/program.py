@@ -241,9 +241,10 @@ def _shared_accumulation(program: Program, world: int) -> Iterator[Problem]:
 
 def _said(job: Object | None, path: str) -> object:
     try:
-        return None if job is None else lookup(job.data, ("spec", *path.split(".")))
+        found = None if job is None else lookup(job.data, ("spec", *path.split(".")))
     except KeyError:
         return None
+    return None if isinstance(found, dict | list) else found
 
 
 def _is_wired(setting: Setting, job: Object) -> bool:

@@ -9,7 +9,7 @@ from trainyard.remedy import remove
 from trainyard.rules.gitops.fields import HOOK, QUEUE, annotation, label, value
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
-from trainyard.workload.plain import mapping
+from trainyard.workload.plain import mapping, text
 
 _FLUX_OFF = "kustomize.toolkit.fluxcd.io/reconcile"
 _RUN_POLICY_KINDS = ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
@@ -39,7 +39,7 @@ def ttl_on_tracked_job(unit: Unit) -> Iterator[Problem]:
     for obj in unit.objects:
         path = _ttl_path(obj)
         seconds = None if path is None or _untracked(obj) else value(obj, *path)
-        if path is not None and seconds is not None:
+        if path is not None and isinstance(seconds, int):
             yield Problem(
                 f"{obj.kind} {obj.name} is deleted {seconds} s after it ends, and Argo CD or Flux creates it again",
                 obj.at(*path, label="the training runs a second time"),
@@ -80,7 +80,7 @@ def generated_name(unit: Unit) -> Iterator[Problem]:
     """
     for obj in unit.objects:
         metadata = mapping(obj.data.get("metadata"))
-        if metadata.get("generateName") and not metadata.get("name") and not annotation(obj, HOOK):
+        if text(metadata.get("generateName")) and not metadata.get("name") and not annotation(obj, HOOK):
             yield Problem(
                 f"{obj.kind} {metadata['generateName']}* has no fixed name, "
                 "which kubectl apply, Argo CD and Flux refuse",
@@ -141,7 +141,7 @@ def suspend_beside_queue(unit: Unit) -> Iterator[Problem]:
     """
     for obj in unit.objects if unit.is_synced else ():
         path = _suspend_path(obj)
-        if path is not None and value(obj, *path) is True and label(obj, QUEUE):
+        if path is not None and value(obj, *path) is True and text(label(obj, QUEUE)):
             yield Problem(
                 f"{obj.kind} {obj.name} is suspended in Git, but queue {label(obj, QUEUE)} decides when it runs",
                 obj.at(*path),

@@ -54,7 +54,7 @@ def ssh_key_open_to_group(workload: Workload) -> Iterator[Problem]:
     """
     for pod_set, container in _roots(workload, "launcher"):
         group = mapping(pod_set.spec.get("securityContext")).get("fsGroup")
-        if group is not None and container.launch is not None and container.launch.launcher == "mpirun":
+        if isinstance(group, int) and container.launch is not None and container.launch.launcher == "mpirun":
             yield Problem(
                 f"group {group} may read the launcher's ssh key, so ssh does not use it",
                 pod_set.template.below("spec", "securityContext", "fsGroup"),

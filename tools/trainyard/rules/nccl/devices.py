@@ -128,8 +128,8 @@ def rdma_without_memlock(workload: Workload) -> Iterator[Problem]:
     """A container gets an RDMA device, but not the right to lock memory.
 
     The device reads and writes pages that must stay where they are. Without the IPC_LOCK capability, and where the
-    container runtime keeps its usual limit, registration fails, or NCCL falls back to TCP. EFA is left out: its nodes
-    lift the limit.
+    container runtime keeps its usual limit, registration fails, or NCCL falls back to TCP. Vendors lift that limit on
+    their nodes: of plain manifests it is information, and EFA is left out.
 
     Bad:
         kind: Job
@@ -154,6 +154,7 @@ def rdma_without_memlock(workload: Workload) -> Iterator[Problem]:
                     spot,
                     related=(container.spot.below("securityContext", "capabilities", label="IPC_LOCK is not here"),),
                     help="add IPC_LOCK to securityContext.capabilities.add",
+                    severity=None if workload.in_job_folder else Severity.INFO,
                     fix=add(container.spot.below("securityContext", "capabilities", "add"), "IPC_LOCK").unsafe(),
                 )
 

@@ -76,13 +76,14 @@ def efa_without_device(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("NCL065", "efa-without-huge-pages", Severity.WARNING, needs=Workload)
+@rule("NCL065", "efa-without-huge-pages", Severity.INFO, needs=Workload)
 @once
 def efa_without_huge_pages(workload: Workload) -> Iterator[Problem]:
     """A container requests EFA, and no huge pages.
 
     The EFA provider takes its buffers from the node's huge pages, which a container without them in its limits may
-    not touch: allocation fails, or the process dies of a bus error. FI_EFA_USE_HUGE_PAGE=0 does without, at a price.
+    not touch. Newer releases of libfabric then take ordinary memory, which costs a little speed; older ones may end in
+    a bus error. FI_EFA_USE_HUGE_PAGE=0 does without from the start.
 
     Bad:
         kind: Job

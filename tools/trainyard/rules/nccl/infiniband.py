@@ -42,7 +42,8 @@ def gid_index_pinned(workload: Workload) -> Iterator[Problem]:
 
     Since 2.21 NCCL finds the address itself, by NCCL_IB_ROCE_VERSION_NUM, NCCL_IB_ADDR_FAMILY and NCCL_IB_ADDR_RANGE,
     which it ignores where the index is set. The index of the wanted address differs between hosts, and with SR-IOV
-    between pods: a fixed 3 is a host's habit, and 0 or 1 is often link-local or RoCE v1. A wrong one cannot connect.
+    between pods: a fixed 3 is a host's habit, and 0 or 1 is often link-local or RoCE v1. A wrong one cannot connect. On
+    the node's own network a vendor's index may be right, and is left alone.
 
     Bad:
         kind: ConfigMap
@@ -64,7 +65,9 @@ def gid_index_pinned(workload: Workload) -> Iterator[Problem]:
         return
     for each in environments(workload):
         found = each.get("NCCL_IB_GID_INDEX")
-        if found is None or found.integer is None or found.integer < 0:
+        if found is None or found.integer is None or found.integer < 0 or not each.runs_ranks:
+            continue
+        if each.pod_set.host_network:
             continue
         ignored = [other for name in _SELECTORS if (other := each.get(name)) is not None and other.value]
         also = f", and {ignored[0].name} is ignored beside it" if ignored else ""

@@ -18,6 +18,9 @@ from trainyard.workload.plain import mapping
 _ON_AZURE_HOSTS = PurePosixPath("/opt/microsoft")
 _AZURE_IMAGES = pattern(r"mcr\.microsoft\.com/")
 
+_NEAR = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN")
+"""Levels of distance up to which a pair of GPU and NIC needs no way over the processor."""
+
 
 @rule("NCL012", "gdr-level-forced", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
@@ -25,8 +28,8 @@ def gdr_level_forced(workload: Workload) -> Iterator[Problem]:
     """NCCL_NET_GDR_LEVEL is forced, or a level is written so that NCCL drops it.
 
     NCCL measures how far a GPU and its NIC are apart and decides on GPUDirect itself; a level that was right for one
-    node type is slow on the next, and has hung newer stacks. Numbers are a legacy scale, and words are compared with
-    their case.
+    node type is slow on the next, and PHB and SYS have hung newer stacks. A nearer level only uses GPUDirect less than
+    NCCL would, which is information. Numbers are a legacy scale, and words are compared with their case.
 
     Bad:
         kind: ConfigMap
@@ -56,7 +59,11 @@ def gdr_level_forced(workload: Workload) -> Iterator[Problem]:
         else:
             continue
         yield Problem(
-            message, found.spot, help="remove it: NCCL measures the distance itself", fix=unsafely(unset(found))
+            message,
+            found.spot,
+            help="remove it: NCCL measures the distance itself",
+            fix=unsafely(unset(found)),
+            severity=Severity.INFO if value in _NEAR else None,
         )
 
 

@@ -66,10 +66,10 @@ def blocking_wait(workload: Workload) -> Iterator[Problem]:
 @rule("NCL053", "errors-not-handled", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def errors_not_handled(workload: Workload) -> Iterator[Problem]:
-    """A rank whose peer failed waits for ever, or loses the dump that would say why.
+    """A rank whose peer failed waits for ever.
 
-    TORCH_NCCL_ASYNC_ERROR_HANDLING=0 leaves it in the collective, holding its GPUs. 1 tears communicators down before
-    the flight recorder is written. 3, the default, ends the process after the dump.
+    TORCH_NCCL_ASYNC_ERROR_HANDLING=0 leaves it in the collective, holding its GPUs. 1 and 3, the default, end the
+    process once the flight recorder is written.
 
     Bad:
         kind: ConfigMap
@@ -82,13 +82,13 @@ def errors_not_handled(workload: Workload) -> Iterator[Problem]:
     Near miss:
         kind: ConfigMap
         metadata: {name: llama-sft-nccl}
-        data: {TORCH_NCCL_ASYNC_ERROR_HANDLING: "1"}
+        data: {TORCH_NCCL_ASYNC_ERROR_HANDLING: "1", TORCH_NCCL_DUMP_ON_TIMEOUT: "1"}
 
     Source: https://github.com/pytorch/pytorch/issues/121055
     """
     for each in environments(workload):
         found = each.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING")
-        dump, blocking = each.get("TORCH_NCCL_DUMP_ON_TIMEOUT"), each.get("TORCH_NCCL_BLOCKING_WAIT")
+        blocking = each.get("TORCH_NCCL_BLOCKING_WAIT")
         if found is None or (blocking is not None and blocking.is_on):
             continue
         if found.integer == 0:
@@ -97,14 +97,6 @@ def errors_not_handled(workload: Workload) -> Iterator[Problem]:
                 found.spot.saying("holds its GPUs"),
                 help="remove it: 3 is the default",
                 fix=unsafely(unset(found)),
-            )
-        elif found.integer == 1 and dump is not None and dump.is_on:
-            yield Problem(
-                f"{found.name} is 1, which tears down before the dump that {dump.name} asks for",
-                found.spot,
-                related=(dump.spot,),
-                help="set it to 3, the default",
-                fix=unsafely(assigned(found, "3")),
             )
 
 
