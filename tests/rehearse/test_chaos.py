@@ -27,11 +27,13 @@ def survived(rehearsed: Rehearsed) -> None:
     assert max(map(int, run["losses"])) == 44
 
 
+@pytest.mark.claim("goes-on-from-newest")
 @chaos(INDEXED_JOB, "kill-rank@4")
 def test_an_indexed_job_survives_a_killed_rank(rehearsed: Rehearsed) -> None:
     survived(rehearsed)
 
 
+@pytest.mark.claim("goes-on-from-newest")
 @chaos("jobs/research/llama-8b-code", "kill-node@4")
 def test_a_jobset_survives_a_lost_node(rehearsed: Rehearsed) -> None:
     survived(rehearsed)
@@ -59,6 +61,7 @@ def test_a_grace_that_is_longer_than_the_save_on_a_slow_disk(rehearsed: Rehearse
     assert "slow disk: " in rehearsed.log
 
 
+@pytest.mark.claim("mpi-starts-anew")
 @chaos("jobs/research/gpt2-774m", f"cut={WORKERS}@4")
 def test_an_mpi_job_survives_a_cut_between_its_workers(rehearsed: Rehearsed) -> None:
     survived(rehearsed)

@@ -10,6 +10,7 @@ TWO_RANKS = ("--gpus-per-node", "1")
 TRAIN = [job for job in jobs() if job not in TRAIN_NOTHING]
 
 
+@pytest.mark.claim("passes-here-trains", "mpi-environment")
 @pytest.mark.parametrize("rehearsed", [(job, *TWO_RANKS) for job in TRAIN], indirect=True, ids=TRAIN)
 def test_every_job_trains_and_resumes(rehearsed: Rehearsed) -> None:
     assert rehearsed.code == 0, said(rehearsed)

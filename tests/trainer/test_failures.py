@@ -68,6 +68,7 @@ def test_non_finite_stops_before_the_step(train: Trainer, where: str) -> None:
     assert len(run.errors.strip().splitlines()) == 1
 
 
+@pytest.mark.claim("batch-that-does-not-divide")
 def test_batch_that_does_not_come_out_is_told_with_the_arithmetic(train: Trainer) -> None:
     run = train("run=batch", "micro_batch=3", "accumulation=2")
 
