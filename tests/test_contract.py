@@ -98,6 +98,7 @@ def test_the_wiring_writes_to_items_by_their_whole_name() -> None:
     assert [each for each in names if not (each[1].startswith("^") and each[1].endswith("$"))] == []
 
 
+@pytest.mark.claim("each-number-is-wired")
 @pytest.mark.parametrize(
     ("kind", "checked"), [("TrainingJob", CHECKED_ONLY), ("Fabric", CHECKED_FACTS), ("Cluster", CHECKED_FACTS)]
 )

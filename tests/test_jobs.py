@@ -36,6 +36,7 @@ def test_job_renders_as_recorded(job: str) -> None:
     hold(SNAPSHOTS / f"{Path(job).name}.yaml", rendering.yaml)
 
 
+@pytest.mark.claim("stock-kustomize")
 @pytest.mark.parametrize("job", JOBS)
 def test_stock_kustomize_gives_the_same_bytes(job: str) -> None:
     [rendering] = render(HOME, [job], with_yaml=True)

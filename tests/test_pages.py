@@ -11,6 +11,7 @@ from trainyard.rules.registry import Rule
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "rules"
 
 
+@pytest.mark.claim("every-rule-has-a-page")
 def test_docs_are_what_update_docs_writes() -> None:
     assert {file.name: file.read_text() for file in PAGES.glob("*.md")} == documents()
 

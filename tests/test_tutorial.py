@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.recorded import hold
 
 HOME = Path(__file__).resolve().parents[1]
@@ -42,6 +44,7 @@ def run(root: Path, command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.claim("tutorial-is-a-test")
 def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
     root = checkout(tmp_path / "trainyard")
 

@@ -7,6 +7,7 @@ import pytest
 from tests.bases.renders import CLUSTERS, OLD, moves_by_one_line, renders_as_recorded_by, renders_whole
 
 
+@pytest.mark.claim("jobset-gives")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_renders_whole(root: Path, cluster: str) -> None:
     jobset = renders_whole(root, "jobset", cluster).one("JobSet")

@@ -30,6 +30,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     return root, repository(root)
 
 
+@pytest.mark.claim("every-base-takes-run")
 def test_every_base_is_in_the_matrix() -> None:
     takes_run = {
         file.parent.name

@@ -8,6 +8,7 @@ import pytest
 from tests.bases.renders import CLUSTERS, OLD, Rendered, moves_by_one_line, renders_as_recorded_by, renders_whole
 
 
+@pytest.mark.claim("mpijob-gives")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_renders_whole(root: Path, cluster: str) -> None:
     job = renders_whole(root, "mpijob", cluster).one("MPIJob")

@@ -28,6 +28,7 @@ SHRINKS = """\
 """
 
 
+@pytest.mark.claim("pytorchjob-gives")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_renders_whole(root: Path, cluster: str) -> None:
     job = renders_whole(root, "pytorchjob", cluster).one("PyTorchJob")

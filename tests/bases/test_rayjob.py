@@ -8,6 +8,7 @@ import pytest
 from tests.bases.renders import CLUSTERS, OLD, moves_by_one_line, renders_as_recorded_by, renders_whole
 
 
+@pytest.mark.claim("rayjob-gives", "no-tokens")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_renders_whole(root: Path, cluster: str) -> None:
     job = renders_whole(root, "rayjob", cluster).one("RayJob")
@@ -48,6 +49,7 @@ def test_the_program_of_the_job_is_submitted_word_by_word(root: Path) -> None:
     assert '-- "$@"' in submitter["command"][2]
 
 
+@pytest.mark.claim("who-reaches-a-ray-head")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_the_operator_reaches_the_dashboard_of_the_head_and_no_more(root: Path, cluster: str) -> None:
     found = renders_whole(root, "rayjob", cluster)

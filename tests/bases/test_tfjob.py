@@ -7,6 +7,7 @@ import pytest
 from tests.bases.renders import CLUSTERS, OLD, moves_by_one_line, renders_as_recorded_by, renders_whole
 
 
+@pytest.mark.claim("tfjob-gives")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_renders_whole(root: Path, cluster: str) -> None:
     job = renders_whole(root, "tfjob", cluster).one("TFJob")

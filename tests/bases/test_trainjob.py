@@ -24,6 +24,7 @@ FABRICS = {"gpu-east": "rdma", "lab-west": "ethernet"}
 SETTINGS = ("trainer", "nccl", "env")
 
 
+@pytest.mark.claim("trainjob-gives")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_renders_whole(root: Path, cluster: str) -> None:
     job = renders_whole(root, "trainjob", cluster).one("TrainJob")
@@ -80,6 +81,7 @@ def test_old_kustomize_gives_the_same_runtime(version: str, cluster: str) -> Non
     assert built == (SNAPSHOTS / f"runtime-{cluster}.yaml").read_text()
 
 
+@pytest.mark.claim("runtime-of-each-fabric")
 @pytest.mark.parametrize("cluster", sorted(folder.name for folder in (HOME / "clusters").iterdir()))
 def test_every_cluster_has_the_runtime_of_its_fabric(cluster: str) -> None:
     objects = rendered(HOME, f"clusters/{cluster}/platform").objects
@@ -90,6 +92,7 @@ def test_every_cluster_has_the_runtime_of_its_fabric(cluster: str) -> None:
     assert runtimes == [f"torch-{fabric['metadata']['name']}"]
 
 
+@pytest.mark.claim("trainjob-two-halves")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_job_and_runtime_agree_on_what_both_say(root: Path, cluster: str) -> None:
     write_job(root, "trainjob", cluster)
@@ -107,6 +110,7 @@ def test_job_and_runtime_agree_on_what_both_say(root: Path, cluster: str) -> Non
     assert [volume for volume in patch["volumes"] if volume in pod["volumes"]] == pod["volumes"]
 
 
+@pytest.mark.claim("runtime-makes-variables")
 def test_the_runtime_makes_variables_of_settings(tmp_path: Path) -> None:
     for folder, settings in {
         "trainer": {"TRAINER_RUN": "whale song", "SHARED": "first"},

@@ -19,6 +19,7 @@ def warned(checkout: Repository) -> Repository:
     return checkout
 
 
+@pytest.mark.claim("exit-codes")
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -113,6 +114,7 @@ def _linter(place: Path) -> Path:
     return place
 
 
+@pytest.mark.claim("exit-codes")
 @pytest.mark.parametrize(
     ("script", "words"),
     [

@@ -7,6 +7,7 @@ import pytest
 from tests.cli.command import Repository
 
 
+@pytest.mark.claim("every-rule-has-a-page")
 def test_every_rule_is_listed_and_explained(empty: Repository) -> None:
     listed = empty.lint("rules")
 

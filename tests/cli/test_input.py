@@ -11,6 +11,7 @@ import pytest
 from tests.cli.command import GPT2, LLAMA, POD, Repository, command, environment
 
 
+@pytest.mark.claim("every-job-is-linted")
 def test_nothing_is_every_job(checkout: Repository) -> None:
     assert checkout.judged() == [GPT2, LLAMA]
     assert checkout.lint().returncode == 0

@@ -167,7 +167,7 @@ class Ground:
         pods: list[Json] = self.client.until(f"{wanted} pods of {job.title}", found, seconds)
         return sorted(pods, key=lambda pod: pod["metadata"]["name"])
 
-    def running_pods(self, workload: Workload, seconds: float = 60) -> list[Json]:
+    def running_pods(self, workload: Workload, seconds: float = 180) -> list[Json]:
         """The job's pods, once every one of them was placed on a node and ran there.
 
         Those that others wait for end as soon as they run: the initializers of a TrainJob.

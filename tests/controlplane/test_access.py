@@ -110,6 +110,7 @@ def test_what_is_allowed_is_what_a_job_folder_needs(place: Place) -> None:
     assert {kind.replace("policy", "policie") + "s" for kind in kinds} <= allowed
 
 
+@pytest.mark.claim("no-tokens")
 def test_the_pods_of_a_job_get_no_token(place: Place) -> None:
     pod = place.ground.client.create(a_pod(place), dry_run=True).body
 

@@ -80,6 +80,7 @@ def test_every_kind_is_among_the_inputs() -> None:
     assert ADAPTERS.keys() - NOT_RUN == CONTROLLERS_OF.keys()
 
 
+@pytest.mark.claim("one-workload")
 def test_the_workload_predicts_what_the_controllers_make(run: Run) -> None:
     found = differences(run.workload, run.pods, run.ground.client)
 

@@ -215,6 +215,7 @@ def test_deletion_ends_every_pod(run: Run) -> None:
     assert gone.value.code == 404
 
 
+@pytest.mark.claim("claims-outlive-mistakes")
 def test_its_claim_outlives_it_and_argo_cd_may_not_delete_it(run: Run, unit: Unit) -> None:
     (claim,) = (item for item in unit.objects if item.kind == "PersistentVolumeClaim")
 
@@ -253,6 +254,7 @@ def test_a_finished_job_is_not_run_again_by_a_sync(run: Run) -> None:
     assert run.active() == []
 
 
+@pytest.mark.claim("failed-pod-replaced")
 def test_a_failed_pod_is_replaced_under_its_own_rank(run: Run) -> None:
     first = min(run.active(), key=lambda pod: pod["metadata"]["name"])
 

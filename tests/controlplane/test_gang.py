@@ -116,6 +116,7 @@ def run_to_its_end(cluster: Ground, name: str) -> None:
         finish(cluster.client, pod)
 
 
+@pytest.mark.claim("half-a-gang-waits")
 def test_without_a_gang_both_are_placed_in_part_and_neither_ever_runs(cluster: Ground) -> None:
     with jobs(cluster, job("first"), job("second")):
         cluster.client.until("all pods", lambda: len(pods(cluster)) == 2 * PODS)
@@ -156,6 +157,7 @@ def queue_objects() -> Sequence[Json]:
     )
 
 
+@pytest.mark.claim("kueue-waits-for-quota", "gang-is-placed-whole")
 def test_with_kueue_the_second_starts_when_the_first_is_done(cluster: Ground) -> None:
     cluster.ensure("kueue")
     for item in queue_objects():
@@ -190,6 +192,7 @@ def pod_group(name: str) -> Json:
     }
 
 
+@pytest.mark.claim("gang-is-placed-whole")
 def test_with_coscheduling_one_is_placed_whole_and_then_the_other(cluster: Ground) -> None:
     cluster.ensure("coscheduling")
     names = ("first", "second")

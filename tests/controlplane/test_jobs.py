@@ -46,6 +46,15 @@ def run(ground_of: Callable[[Unit], Ground], request: pytest.FixtureRequest) -> 
         yield made
 
 
+@pytest.mark.claim(
+    "torchrun-gives",
+    "jobset-gives",
+    "pytorchjob-gives",
+    "tfjob-gives",
+    "mpijob-gives",
+    "rayjob-gives",
+    "trainjob-gives",
+)
 def test_the_workload_predicts_what_the_controllers_make(run: Run) -> None:
     found = differences(run.workload, run.pods, run.ground.client)
 

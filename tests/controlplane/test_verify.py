@@ -39,6 +39,7 @@ def test_the_repository_passes() -> None:
     assert (done.returncode, report["findings"]) == (0, []), done.stdout + done.stderr
 
 
+@pytest.mark.claim("refused-at-its-line")
 def test_what_is_refused_is_said_at_its_line(tmp_path: Path) -> None:
     root = make_checkout(tmp_path / "checkout")
     refused = add_refused(root)
@@ -103,6 +104,7 @@ def names(cluster: Ground, api_version: str, kind: str) -> list[str]:
     return [each["metadata"]["name"] for each in cluster.client.list(api_version, kind)]
 
 
+@pytest.mark.claim("asks-your-cluster")
 def test_a_context_asks_that_cluster_and_changes_nothing(cluster: Ground, tmp_path: Path) -> None:
     root = make_checkout(tmp_path / "checkout")
     add_job(root, "newcomer")

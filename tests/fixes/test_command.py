@@ -137,6 +137,7 @@ def test_what_cannot_be_fixed_is_refused(folder: Path, arguments: list[str], wor
     assert words in errors
 
 
+@pytest.mark.claim("shared-file-fixed-once")
 def test_a_shared_file_is_fixed_once_for_all_jobs_and_not_for_one_alone(checkout: Checkout) -> None:
     service = checkout.root / "base/torchrun/service.yaml"
     good = service.read_text()

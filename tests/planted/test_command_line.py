@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.planted.checkout import LLAMA, Checkout
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -21,6 +23,7 @@ def test_untouched_copy_is_clean(checkout: Checkout) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.claim("passes-here-trains")
 def test_mistake_is_shown_where_it_was_written(checkout: Checkout) -> None:
     checkout.replace(f"{LLAMA}/job.yaml", "global: 128", "global: 256")
     done = lint_jobs(checkout, "--color=never")

@@ -38,6 +38,7 @@ def test_a_component_is_right_beside_a_wrong_one(checkout: Checkout) -> None:
     checkout.expect(Found("CTR030", FILE, "- ▸../../../base/elastic"))
 
 
+@pytest.mark.claim("train-job-takes-a-part")
 @pytest.mark.parametrize(
     ("component", "path"),
     [("dataset-cache/job", "template.spec.initContainers"), ("queue/volcano", "template.spec.schedulerName")],
@@ -71,6 +72,7 @@ def test_a_sidecar_that_no_pod_gets(checkout: Checkout) -> None:
     checkout.expect(Found("CTR031", patch, "- name: ▸watch", TEMPLATE, "template.spec.initContainers"))
 
 
+@pytest.mark.claim("train-job-takes-a-part")
 def test_a_field_of_the_rank_that_no_pod_gets(checkout: Checkout) -> None:
     on(checkout, "trainjob")
     lines = "  spec:\n    containers:\n    - name: trainer\n      workingDir: /work\n"
@@ -92,6 +94,7 @@ def test_a_sidecar_that_the_pods_get(checkout: Checkout, base: str) -> None:
     checkout.expect()
 
 
+@pytest.mark.claim("train-job-takes-a-part")
 def test_what_a_train_job_takes_of_the_pod(checkout: Checkout) -> None:
     on(checkout, "trainjob")
     lines = "    - name: trainer\n      env:\n      - name: JOB\n      - name: WHALES\n        value: $(JOB)\n"

@@ -108,6 +108,7 @@ def test_a_queue_is_as_large_as_the_quota_of_its_team(objects: list[Object]) -> 
         assert flavor["name"] in {each["metadata"]["name"] for each in of_kind(objects, "ResourceFlavor")}
 
 
+@pytest.mark.claim("claims-of-many-nodes")
 def test_claims_of_datasets_are_there_and_can_be_read_by_many_nodes(cluster: str, objects: list[Object]) -> None:
     claims = {each["metadata"]["name"]: each for each in of_kind(objects, "PersistentVolumeClaim")}
     storage = facts(cluster)["storage"]
@@ -133,6 +134,7 @@ def test_claims_find_their_class_or_their_volume(objects: list[Object]) -> None:
         assert volume["accessModes"] == spec["accessModes"]
 
 
+@pytest.mark.claim("claims-outlive-mistakes")
 def test_classes_of_checkpoints_keep_the_files_of_a_lost_claim(cluster: str, objects: list[Object]) -> None:
     classes = {each["metadata"]["name"]: each for each in of_kind(objects, "StorageClass")}
     assert classes[facts(cluster)["storage"]["checkpointClass"]]["reclaimPolicy"] == "Retain"

@@ -73,11 +73,13 @@ def linted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     )
 
 
+@pytest.mark.claim("goes-together")
 def test_what_goes_together_has_no_finding(linted: Linted) -> None:
     found = {str(combination): told for folder, combination in linted.jobs.items() if (told := linted.told(folder))}
     assert found == {}, f"TRAINYARD_SEED={seed()} draws these"
 
 
+@pytest.mark.claim("goes-together")
 def test_what_was_asked_for_is_in_the_pods(linted: Linted) -> None:
     lost = [each for folder, combination in linted.jobs.items() for each in missing(combination, linted.units[folder])]
     assert lost == [], f"TRAINYARD_SEED={seed()} draws these"
@@ -89,6 +91,7 @@ def test_a_real_api_server_takes_what_goes_together(linted: Linted) -> None:
     assert found == [], f"TRAINYARD_SEED={seed()} draws these"
 
 
+@pytest.mark.claim("refused-together")
 def test_what_does_not_go_together_is_refused_at_its_line(linted: Linted) -> None:
     wrong = []
     for folder, (combination, refusal) in linted.refused.items():

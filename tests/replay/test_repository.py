@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 JOBS = sorted(str(file.parent.relative_to(ROOT)) for file in ROOT.glob("jobs/*/*/kustomization.yaml"))
 
 
+@pytest.mark.claim("every-value-has-its-line")
 @pytest.mark.parametrize("job", JOBS)
 def test_every_value_has_a_place(job: str) -> None:
     both = compare(ROOT, job)

@@ -23,6 +23,7 @@ def said(rule: Rule, unit: Unit) -> list[str]:
     return [problem.message for problem in problems(rule, unit, tuple(workloads(unit)))]
 
 
+@pytest.mark.claim("examples-are-tests", "tfjob-shards-nothing")
 @pytest.mark.parametrize(("rule", "example"), CASES, ids=[f"{rule.id}-{example.heading}" for rule, example in CASES])
 def test_examples_do_what_the_page_says(rule: Rule, example: Example) -> None:
     messages = said(rule, example.unit)

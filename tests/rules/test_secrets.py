@@ -21,6 +21,7 @@ def env(name: str, value: str) -> str:
     return json.dumps({"kind": "Job", "spec": {"template": {"spec": {"containers": [container]}}}})
 
 
+@pytest.mark.claim("secrets-stay-out")
 @pytest.mark.parametrize(
     ("name", "value", "what"),
     [
@@ -85,6 +86,7 @@ def test_no_message_holds_the_secret() -> None:
         assert all(value not in line for line in judge_good_job_with("SEC001", env("MY_API_KEY", value)))
 
 
+@pytest.mark.claim("secrets-stay-out")
 def test_a_secret_in_a_config_map() -> None:
     config = {"kind": "ConfigMap", "metadata": {"name": "llama-sft-trainer"}, "data": {"token": HUGGING_FACE}}
     assert judge_good_job_with("SEC001", json.dumps(config)) == [

@@ -91,6 +91,7 @@ def refused_by_kubeconform(folder: Path, documents: list[dict[str, Any]]) -> set
     return {int(Path(one["filename"]).stem) for one in report["resources"]}
 
 
+@pytest.mark.claim("verdicts-are-kubeconforms")
 def test_every_verdict_is_kubeconforms(tmp_path: Path) -> None:
     chance = random.Random(10)
     documents = [obj.data for obj in WRITTEN]

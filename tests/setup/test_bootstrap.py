@@ -35,6 +35,7 @@ def steps(stderr: str) -> list[str]:
     return [re.sub(r"^set-up +[\d.]+ s  ", "", line) for line in stderr.splitlines()]
 
 
+@pytest.mark.claim("sets-itself-up")
 def test_it_says_what_it_does_and_is_silent_afterwards(checkout: Path, run: Run) -> None:
     first = run(sys.executable, checkout / "tools/bootstrap.py", "lint")
     second = run(sys.executable, checkout / "tools/bootstrap.py", "lint")

@@ -31,6 +31,7 @@ def phases(checkout: Path) -> Path:
     return checkout
 
 
+@pytest.mark.claim("all-tests")
 @pytest.mark.parametrize(
     ("fails", "code", "run_anyway"),
     [

@@ -109,6 +109,7 @@ def _dataset(kind: str, text: Path, images: Path) -> data.Dataset:
     return data.load(Config(dataset=str(images)), preset("vit-tiny"))
 
 
+@pytest.mark.claim("dataset-cache")
 def test_cache_is_filled_once_by_many_ranks(text: Path, tmp_path: Path) -> None:
     held = index.read(f"file://{text}")
 

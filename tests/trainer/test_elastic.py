@@ -84,6 +84,7 @@ def test_world_shrinks_and_grows_between_sizes_that_divide_the_batch(train: Trai
     assert curve == pytest.approx(whole, rel=1e-3)  # hundreds of steps, in which what rounding did grows
 
 
+@pytest.mark.claim("size-that-does-not-divide")
 def test_size_that_does_not_divide_is_refused(train: Trainer) -> None:
     run = train("run=three", *ELASTIC, ranks=3)
 

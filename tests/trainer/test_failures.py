@@ -86,6 +86,7 @@ def test_an_optimizer_that_does_not_hold_the_models_weights_is_refused(train: Tr
     assert run.errors.splitlines()[-ranks:] == [f"error: rank {rank}: {wrong}" for rank in range(ranks)]
 
 
+@pytest.mark.claim("batch-that-does-not-divide")
 def test_batch_that_does_not_come_out_is_told_with_the_arithmetic(train: Trainer) -> None:
     run = train("run=batch", "micro_batch=3", "accumulation=2")
 

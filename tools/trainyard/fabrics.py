@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainyard.claims import unbound
 from trainyard.frozen import dataclass
 from trainyard.generated import update
 
@@ -15,9 +16,14 @@ HEAD = """\
 # Fabrics
 
 Written by `tools/update-docs` from `overlays/<fabric>/fabric.yaml` and its comments. A fabric is one fact sheet; the
-wiring copies it into the pods of every job on a cluster that has it. The interface by which ranks meet is the cluster's
-(`network.interface` in `clusters/<name>/facts/cluster.yaml`), whatever the fabric.
+wiring copies it into the pods of every job on a cluster that has it.<!-- claim: each-number-is-wired --> The interface by
+which ranks meet is the cluster's (`network.interface` in `clusters/<name>/facts/cluster.yaml`), on any
+fabric.<!-- claim: each-number-is-wired --> What the sheets say of drivers, plugins and NCCL was read and not tried:
+such networks were not at hand.
 """
+
+CLAIMS = {"podSecurity": "fabric-passes-its-namespace"}
+"""The claim of what a sheet says of a setting; what it says of others is about hardware, drivers and NCCL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +73,23 @@ def page() -> str:
     on = _clusters()
     parts = [HEAD, "| fabric | what it is | clusters |", "|---|---|---|"]
     for name, text in sheets.items():
-        parts.append(f"| [{name}](#{name}) | {about(text)} | {', '.join(on.get(name, ['none']))} |")
+        parts.append(f"| [{name}](#{name}) | {_bound('', about(text))} | {', '.join(on.get(name, ['none']))} |")
     for name, text in sheets.items():
         parts += ["", f"## {name}", "", "| sets | to | why |", "|---|---|---|"]
-        parts += [f"| `{each.path}` | `{each.value}` | {each.why} |" for each in settings(text) if _is_said(each)]
+        parts += [
+            f"| `{each.path}` | `{each.value}` | {_bound(each.path, each.why)} |"
+            for each in settings(text)
+            if _is_said(each)
+        ]
     return "\n".join(parts) + "\n"
+
+
+def _bound(path: str, why: str) -> str:
+    """What a sheet says, with its claim behind it where it needs one."""
+    if not unbound(why, ""):
+        return why
+    claim = f"claim: {CLAIMS[path]}" if path in CLAIMS else "no claim: of the network, not tried"
+    return f"{why}<!-- {claim} -->"
 
 
 def _is_said(setting: Setting) -> bool:
