@@ -1,0 +1,260 @@
+"""What a job folder may hold, field by field: schemas/job-folder.yaml, and what the team's Team adds to it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from trainyard.allowed.limits import LIMITS
+from trainyard.allowed.statement import FIELD_RULE, VALUE_RULE, Limited, Statement, Values, statement
+from trainyard.allowed.team import Context, context_of
+from trainyard.allowed.walk import Refusal, refusals
+from trainyard.fieldpath import format_path
+from trainyard.finding import Severity
+from trainyard.objects import Object, Spot
+from trainyard.remedy import put, remove
+from trainyard.rules.registry import Problem, rule
+from trainyard.unit import Unit
+
+NODE_RULE, ACCOUNT_RULE, THERE_RULE = "SEC005", "SEC012", "SEC013"
+_BY_KUBERNETES = (("ConfigMap", "kube-root-ca.crt"),)
+"""What Kubernetes itself makes in every namespace, beside a ServiceAccount, of which ACCOUNT_RULE speaks."""
+_SHOWN = 60
+
+
+@rule(NODE_RULE, "takes-over-the-node", Severity.ERROR, needs=Unit)
+def takes_over_the_node(unit: Unit) -> Iterator[Problem]:
+    """A job folder asks for rights with which a pod can take over its node.
+
+    Root, a privileged container, a folder or a port of the host, its network or its processes, a profile that lets
+    every call through: with each of them a pod reaches what belongs to others on its node. What remains is a list of
+    what is allowed, `PodSecurityContext`, `SecurityContext` and `Volume` in schemas/job-folder.yaml, and the platform
+    team adds to it for a team in clusters/<name>/platform/<team>/team.yaml. Clusters ask the same of every pod that is
+    made in a team's namespace.
+
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [
+          {name: trainer, securityContext: {privileged: true, allowPrivilegeEscalation: true}}]}}}
+    Good:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, securityContext: {capabilities: {add: [IPC_LOCK]}}}]}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {hostNetwork: true}}}
+        ---
+        $platform: true
+        apiVersion: trainyard.dev/v1alpha1
+        kind: Team
+        metadata: {name: team, namespace: research}
+        spec: {images: [registry.example.com/], largestClaim: 5Ti, storageClasses: [shared], fields: [Pod.hostNetwork]}
+
+    Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
+    """
+    yield from _said_by(NODE_RULE, unit)
+
+
+@rule(FIELD_RULE, "field-not-allowed", Severity.ERROR, needs=Unit)
+def field_not_allowed(unit: Unit) -> Iterator[Problem]:
+    """A job folder sets a field that jobs of its team may not set, or leaves one out that they must set.
+
+    What a job folder may hold is a list of what is allowed, schemas/job-folder.yaml, not one of what is forbidden: a
+    field that nobody thought of is refused until somebody did. The platform team adds a field for one team on one
+    cluster under `fields` of clusters/<name>/platform/<team>/team.yaml.
+
+    Bad:
+        kind: Job
+        spec: {template: {spec: {hostAliases: [{ip: 10.0.0.1, hostnames: [registry.example.com]}]}}}
+    Good:
+        kind: Job
+        spec: {template: {spec: {dnsConfig: {options: [{name: ndots, value: "2"}]}}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {runtimeClassName: nvidia}}}
+        ---
+        $platform: true
+        apiVersion: trainyard.dev/v1alpha1
+        kind: Team
+        metadata: {name: team, namespace: research}
+        spec: {images: [registry.example.com/], largestClaim: 5Ti, storageClasses: [shared], fields: [Pod.runtimeClassName]}
+
+    Source: schemas/job-folder.yaml
+    """
+    yield from _said_by(FIELD_RULE, unit)
+
+
+@rule(VALUE_RULE, "value-not-allowed", Severity.ERROR, needs=Unit)
+def value_not_allowed(unit: Unit) -> Iterator[Problem]:
+    """A job folder sets a field to a value that jobs of its team may not set.
+
+    Images, secrets, storage, addresses and names that are not the team's or the run's own reach what belongs to others.
+    Which values a team has on a cluster is in clusters/<name>/platform/<team>/team.yaml; while that is not known,
+    nothing is said of what depends on it.
+
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, image: "example.net/trainer@sha256:\
+7d0b1b5c3f6f9a52d6a2c1d84e0f7a9b3c5d7e9f1a2b3c4d5e6f708192a3b4c5"}]}}}
+        ---
+        $platform: true
+        apiVersion: trainyard.dev/v1alpha1
+        kind: Team
+        metadata: {name: team, namespace: research}
+        spec: {images: [registry.example.com/], largestClaim: 5Ti, storageClasses: [shared]}
+    Good:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, image: "registry.example.com/team/trainer@sha256:\
+7d0b1b5c3f6f9a52d6a2c1d84e0f7a9b3c5d7e9f1a2b3c4d5e6f708192a3b4c5"}]}}}
+        ---
+        $platform: true
+        apiVersion: trainyard.dev/v1alpha1
+        kind: Team
+        metadata: {name: team, namespace: research}
+        spec: {images: [registry.example.com/], largestClaim: 5Ti, storageClasses: [shared]}
+    Near miss:
+        kind: Service
+        spec: {type: ClusterIP}
+
+    Source: schemas/job-folder.yaml
+    """
+    yield from _said_by(VALUE_RULE, unit)
+
+
+@rule(ACCOUNT_RULE, "not-its-own-account", Severity.ERROR, needs=Unit, fix="safe")
+def not_its_own_account(unit: Unit) -> Iterator[Problem]:
+    """The pods of a job run as another ServiceAccount than the run's own, or with a token of the API server.
+
+    Training asks nothing of the API server. A pod with the token of an account that may do something, such as the one
+    that syncs the team's jobs, does all that without a pull request. So a run has an account of its own, which is called
+    like it and has no token, and no job may be called like an account of the platform.
+
+    Bad:
+        kind: Job
+        spec: {template: {spec: {serviceAccountName: gitops, automountServiceAccountToken: true}}}
+    Good:
+        kind: Job
+        spec: {template: {spec: {serviceAccountName: llama-sft}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {automountServiceAccountToken: null}}}
+
+    Source: https://kubernetes.io/docs/concepts/security/rbac-good-practices/
+    """
+    yield from _said_by(ACCOUNT_RULE, unit)
+
+
+@rule(THERE_RULE, "changes-what-is-there", Severity.ERROR, needs=Unit)
+def changes_what_is_there(unit: Unit) -> Iterator[Problem]:
+    """A job folder brings an object that the platform of its cluster, or Kubernetes itself, has already made.
+
+    Argo CD and Flux would lay the one over the other: the team's NetworkPolicy, its datasets or its certificates would
+    be what a job says. A run is created once, so clusters refuse whatever a team's account wants to change.
+
+    Bad:
+        kind: NetworkPolicy
+        apiVersion: networking.k8s.io/v1
+        metadata: {name: deny, namespace: research}
+        spec: {podSelector: {matchLabels: {trainyard.dev/job: llama-sft}}}
+        ---
+        $platform: true
+        kind: NetworkPolicy
+        apiVersion: networking.k8s.io/v1
+        metadata: {name: deny, namespace: research}
+        spec: {podSelector: {}}
+    Good:
+        kind: NetworkPolicy
+        apiVersion: networking.k8s.io/v1
+        metadata: {name: llama-sft-deny, namespace: research}
+        spec: {podSelector: {matchLabels: {trainyard.dev/job: llama-sft}}}
+    Near miss:
+        kind: NetworkPolicy
+        apiVersion: networking.k8s.io/v1
+        metadata: {name: llama-sft-deny, namespace: research}
+        spec: {podSelector: {matchLabels: {trainyard.dev/job: llama-sft}}}
+        ---
+        $platform: true
+        kind: NetworkPolicy
+        apiVersion: networking.k8s.io/v1
+        metadata: {name: llama-sft-deny, namespace: monitoring}
+        spec: {podSelector: {}}
+
+    Source: https://fluxcd.io/flux/components/kustomize/kustomizations/
+    """
+    for obj in unit.objects if unit.is_job else ():
+        owner = None if obj.kind == "ServiceAccount" else _of_platform(obj, unit)
+        if owner is None and (obj.kind, obj.name) not in _BY_KUBERNETES:
+            continue
+        where = (owner.at("metadata", "name", label="is made here"),) if owner is not None else ()
+        whose = "the platform of the cluster" if owner is not None else "Kubernetes"
+        yield Problem(
+            f"{whose} has a {obj.kind} {obj.name} in namespace {obj.namespace} already",
+            obj.at("metadata", "name"),
+            where,
+            "give the object a name of its own, which begins with that of the run",
+        )
+
+
+def _of_platform(obj: Object, unit: Unit) -> Object | None:
+    """The platform's object of the same kind and name."""
+    for other in unit.platform or ():
+        if (obj.group, obj.kind, obj.namespace, obj.name) == (other.group, other.kind, other.namespace, other.name):
+            return other
+    return None
+
+
+def _said_by(rule_id: str, unit: Unit) -> Iterator[Problem]:
+    if unit.is_job:
+        said, context = statement(), context_of(unit)
+        for obj, found in _refused(unit, said, context):
+            if said.rule(found.name, is_value=found.is_value) == rule_id:
+                yield _problem(obj, found, context)
+
+
+_last: list[tuple[Unit, list[tuple[Object, Refusal]]]] = []
+"""What was refused of the unit that was judged last: four rules ask for it, one after the other."""
+
+
+def _refused(unit: Unit, said: Statement, context: Context) -> list[tuple[Object, Refusal]]:
+    if not _last or _last[0][0] is not unit:
+        known = ((obj, said.kinds.get((obj.api_version, obj.kind))) for obj in unit.objects)
+        _last[:] = [
+            (
+                unit,
+                [(obj, found) for obj, kind in known if kind for found in refusals(said, kind, obj.data, context)],
+            )
+        ]
+    return _last[0][1]
+
+
+def _problem(obj: Object, found: Refusal, context: Context) -> Problem:
+    spot, field = obj.at(*found.path), format_path(obj.data, found.path)
+    if found.is_unknown:
+        message = f"{field} is not allowed in a job{context.whose}"
+        named = Spot(obj, found.path, at_key=True)
+        return Problem(message, named, help=f"leave it out, or {_ask(found, context)}", fix=remove(spot).unsafe())
+    if isinstance(found.node, Limited) and found.value is not None:
+        return _limited(found, f"{field} is {_shown(found.value)}", spot, context)
+    only = found.node.values if isinstance(found.node, Values) else ()
+    choice = f"{'one of ' if len(only) > 1 else ''}{', '.join(map(_shown, only))}"
+    fix = put(spot, only[0]) if len(only) == 1 else None
+    if found.value is None:
+        must = f" and is {choice}" if only else ""
+        return Problem(f"{field} is missing: every job{context.whose} has it{must}", spot, help="write it", fix=fix)
+    message = f"{field} is {_shown(found.value)}, but in a job{context.whose} it may be {choice} only"
+    return Problem(message, spot, help=f"leave it out, or {_ask(found, context)}", fix=fix)
+
+
+def _limited(found: Refusal, what: str, spot: Spot, context: Context) -> Problem:
+    assert isinstance(found.node, Limited)
+    words, allowed = statement().limits[found.node.limit], LIMITS[found.node.limit].allowed(context)
+    listed = f" ({', '.join(filter(None, allowed))})" if any(allowed) else ""
+    help = f"the platform team adds to `{words.more}` in {context.file}" if words.more else "correct it"
+    return Problem(f"{what}, which {words.says}{listed}", spot, help=help)
+
+
+def _ask(found: Refusal, context: Context) -> str:
+    return f"ask the platform team for {found.name} under `fields` in {context.file}"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
