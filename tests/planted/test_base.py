@@ -95,7 +95,7 @@ POD = "spec.template.spec"
             "spec.podReplacementPolice",
         ),
         (
-            "SEC003",
+            "SEC012",
             f"{RUN}/pod-template.yaml",
             "automountServiceAccountToken: false",
             "automountServiceAccountToken: true",

@@ -77,7 +77,7 @@ def test_shared_memory_is_taken_away(checkout: Checkout) -> None:
 def test_token_is_mounted(checkout: Checkout) -> None:
     patch = checkout.patch(LLAMA, PODS + "  spec:\n    automountServiceAccountToken: true\n")
     checkout.expect(
-        Found("SEC003", patch, "automountServiceAccountToken: ▸true", JOB, f"{POD}.automountServiceAccountToken")
+        Found("SEC012", patch, "automountServiceAccountToken: ▸true", JOB, f"{POD}.automountServiceAccountToken")
     )
 
 
@@ -95,9 +95,9 @@ def test_service_selects_by_a_label_that_no_pod_has(checkout: Checkout) -> None:
 
 
 def test_default_name_in_a_patch(checkout: Checkout) -> None:
-    lines = "  spec:\n    hostAliases:\n    - ip: 10.0.0.1\n      hostnames: [training-job]\n"
+    lines = "  spec:\n    dnsConfig:\n      searches: [training-job]\n"
     patch = checkout.patch(LLAMA, PODS + lines)
-    checkout.expect(Found("CTR001", patch, "[▸training-job]", JOB, f"{POD}.hostAliases[0].hostnames[0]"))
+    checkout.expect(Found("CTR001", patch, "[▸training-job]", JOB, f"{POD}.dnsConfig.searches[0]"))
 
 
 def test_config_map_of_the_job_is_not_there(checkout: Checkout) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trainyard.allowed.statement import FIELD_RULE
 from trainyard.fieldpath import Path, format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.nodes import Node
@@ -200,8 +201,15 @@ def images_without_effect(job: str, images: Sequence[Node], objects: Sequence[Ob
 def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     """The findings of one unit, less those that only follow from a value that went wrong on its way.
 
-    Where a name survives, or a wire ends in another value, rules say what the wrong value does. It is one cause.
+    Where a name survives, or a wire ends in another value, rules say what the wrong value does. It is one cause. So is
+    a field that no schema knows, of which nobody has to be told that it is not allowed either.
     """
+    unknown = {(finding.place.object, finding.place.path) for finding in findings if finding.rule == _SCHEMA_RULE}
+    findings = [
+        finding
+        for finding in findings
+        if finding.rule != FIELD_RULE or (finding.place.object, finding.place.path) not in unknown
+    ]
     causes = [finding for finding in findings if finding.rule in _CAUSES]
     if not causes:
         return list(findings)
@@ -223,6 +231,7 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if not follows(finding)]
 
 
+_SCHEMA_RULE = "SCH001"
 _CAUSES = ("CTR001", "CTR002", "CTR004", "CTR005", "CTR007")
 _BY_NAME = ("CTR015", "NET001", "NET002", "NET003", "RDV003", "RDV004", "RDV005", "RDV006", "STO001")
 """What rules say where a name leads nowhere. While a default name survives, that is why."""

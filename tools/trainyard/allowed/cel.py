@@ -1,7 +1,7 @@
 """The statement in CEL, as variables of an admission policy.
 
-`variables.Pod` is all that stands in an object where the statement has the definition Pod, `variables.ofPod` the names of
-what is refused of it with a blank behind each, and `variables.refused` a list of all names that are refused.
+`variables.Pod` is all that stands in an object where the statement has the definition Pod, `variables.ofPod` the names
+of what is refused of it with a blank behind each, and `variables.refused` a list of all names that are refused.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.allowed.limits import LIMITS
 from trainyard.allowed.places import Kind, Places, by_kind, in_each, is_of
-from trainyard.allowed.statement import Field, Fields, Items, Laid, Limited, Node, Statement, Values
+from trainyard.allowed.statement import Field, Fields, Items, Limited, Node, Statement, Values
 from trainyard.frozen import dataclass
 
 POD: Kind = ("v1", "Pod")
@@ -25,7 +25,7 @@ class Writer:
         self._places = Places({**said.kinds, POD: said.definitions["PodTemplate"]}, said.definitions)
 
     def variables(self, rule: str) -> dict[str, str]:
-        """Variables by name, `refused` among them; they use `team`, `run` and `deployed`, as LIMITS do."""
+        """Variables by name, `refused` among them; they use `team` and `run`, as LIMITS do."""
         of_kinds = {kind: self._checks(rule, node, "object") for kind, node in self._said.kinds.items()}
         found = {"ofObject": by_kind(of_kinds, NOTHING)} | {
             f"of{name}": in_each(f"variables.{name}", self._places.depth(name), checks)

@@ -1,7 +1,7 @@
 """The limits that the statement names: each for the linter, and in CEL for the API server.
 
-In CEL `{value}` is the value and `{key}` the name of its field. `variables.run` is the run that an object belongs to, or
-empty; `variables.team` the spec of the namespace's Team.
+In CEL `{value}` is the value and `{key}` the name of its field. `variables.run` is the run that an object belongs to,
+or empty where nothing says which; `variables.team` the spec of the namespace's Team.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,6 +28,8 @@ class Limit:
     cel: str
     allowed: Callable[[Context], list[str]] = lambda _: []
     """What it lets through, for people; empty where the words of the statement say it."""
+    field: str = ""
+    """The field that is wrong, where it is a limit of an object as a whole."""
 
 
 def _run(value: Any, _: str, context: Context) -> bool:
@@ -168,8 +170,9 @@ LIMITS: Mapping[str, Limit] = {
     "claim": Limit(
         _claim,
         """\
-{value}.?readOnly.orValue(false) || {value}.claimName in variables.team.sharedClaims
-  || (variables.run != '' && {value}.claimName.startsWith(variables.run + '-'))""",
+{value}.?readOnly.orValue(false) || {value}.?claimName.orValue('') in variables.team.sharedClaims
+  || (variables.run != '' && {value}.?claimName.orValue('').startsWith(variables.run + '-'))""",
+        field="claimName",
     ),
     "egress": Limit(
         _egress,
@@ -179,8 +182,8 @@ LIMITS: Mapping[str, Limit] = {
     "image": Limit(_image, "variables.team.images.exists(i, {value}.startsWith(i))", _names("images")),
     "ingress": Limit(
         _ingress,
-        f"{_OWN_PEER} || {{value}} in variables.team.cluster.metrics || {{value}} in variables.team.cluster.rayOperator "
-        "|| {value} in variables.team.ingress",
+        f"{_OWN_PEER} || {{value}} in variables.team.cluster.metrics "
+        "|| {value} in variables.team.cluster.rayOperator || {value} in variables.team.ingress",
     ),
     "label": Limit(_label, _NAMED.format("variables.team.labels"), _names("labels")),
     "not-root": Limit(_not_root, "{value} != 0"),
@@ -197,10 +200,11 @@ LIMITS: Mapping[str, Limit] = {
         _queue,
         f"variables.team.queue == '' || {{value}}[?'{QUEUE_LABEL}'].orValue('') == variables.team.queue",
         lambda context: [_of(context, "queue")],
+        QUEUE_LABEL,
     ),
     "run": Limit(
         _run,
-        "variables.run != '' && {value} == variables.run && variables.deployed.all(d, d == variables.run)",
+        "variables.run != '' && {value} == variables.run",
         lambda context: [context.run],
     ),
     "secret-key": Limit(
@@ -212,6 +216,7 @@ LIMITS: Mapping[str, Limit] = {
         _secret_store,
         "variables.team.secrets.exists(s, s.kind == {value}.?kind.orValue('SecretStore') && s.name == {value}.name)",
         lambda context: [f"{each.get('kind')} {each.get('name')}" for each in _of(context, "secrets", ())],
+        "name",
     ),
     "storage-class": Limit(
         _storage_class,

@@ -1,7 +1,7 @@
 """Where an object has what the statement defines, in CEL: all its pods, say, or all containers of these.
 
-What lies in lists in lists is a list of lists, since CEL has no way to make one of it. Each definition has a depth: that
-of the deepest place that it stands in, and shallower ones are wrapped in lists of their own.
+What lies in lists in lists is a list of lists, since CEL has no way to make one of it. Each definition has a depth:
+that of the deepest place that it stands in, and shallower ones are wrapped in lists of their own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,12 +39,17 @@ class Places:
     def __init__(self, kinds: Mapping[Kind, Fields], definitions: Mapping[str, Fields]) -> None:
         self._names = {id(node): name for name, node in definitions.items()}
         self._found: dict[str, list[Place]] = {name: [] for name in definitions}
-        for owner, node in (*kinds.items(), *definitions.items()):
-            for name, steps, is_laid in self._below(node, (), False, id(node) if isinstance(owner, str) else 0):
-                self._found[name].append(Place(owner, steps, is_laid))
+        for kind, node in kinds.items():
+            self._find(kind, node, 0)
+        for name, node in definitions.items():
+            self._find(name, node, id(node))
         self.depth = cache(self._depth)
         self.is_laid = cache(self._is_laid)
         self.kinds = cache(self._kinds)
+
+    def _find(self, owner: Kind | str, node: Fields, own: int) -> None:
+        for name, steps, is_laid in self._below(node, (), False, own):
+            self._found[name].append(Place(owner, steps, is_laid))
 
     def _below(self, node: Node, steps: Steps, is_laid: bool, own: int) -> Iterator[tuple[str, Steps, bool]]:
         if id(node) in self._names and id(node) != own:
@@ -69,7 +74,8 @@ class Places:
     def _is_laid(self, name: str) -> bool:
         """Whether it stands somewhere, perhaps within another definition, where it is laid over another."""
         return any(
-            place.is_laid or (isinstance(place.owner, str) and self._is_laid(place.owner)) for place in self._found[name]
+            place.is_laid or (isinstance(place.owner, str) and self._is_laid(place.owner))
+            for place in self._found[name]
         )
 
     def _kinds(self, name: str) -> frozenset[Kind]:

@@ -126,9 +126,13 @@ def parsed(document: Mapping[str, Any]) -> Statement:
     kinds = {}
     for title, written in document["kinds"].items():
         api_version, _, kind = title.rpartition("/")
-        kinds[api_version, kind] = reader.fields(kind, {"any": [*_OF_EVERY_OBJECT, *written.get("any", ())], **{
-            key: value for key, value in written.items() if key != "any"
-        }})
+        kinds[api_version, kind] = reader.fields(
+            kind,
+            {
+                "any": [*_OF_EVERY_OBJECT, *written.get("any", ())],
+                **{key: value for key, value in written.items() if key != "any"},
+            },
+        )
     return Statement(
         kinds,
         {name: reader.definition(name) for name in document["definitions"]},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard.allowed.limits import LIMITS
-from trainyard.allowed.statement import Anything, Field, Fields, Items, Laid, Limited, Node, Statement, Values
+from trainyard.allowed.statement import Anything, Field, Fields, Items, Laid, Limited, Node, Values
 from trainyard.allowed.team import Context
 from trainyard.fieldpath import Path
 from trainyard.frozen import dataclass
@@ -20,7 +20,8 @@ class Refusal:
     node: Node
     """What the statement says of it; Anything where it does not know the field."""
     value: Any
-    """None where it is missing."""
+    is_missing: bool = False
+    """True where it must be there."""
 
     @property
     def is_unknown(self) -> bool:
@@ -30,14 +31,14 @@ class Refusal:
     @property
     def is_value(self) -> bool:
         """True where the field may be there, but not with this value."""
-        return not self.is_unknown and self.value is not None
+        return not self.is_unknown and not self.is_missing
 
 
-def refusals(said: Statement, node: Node, data: Any, context: Context) -> Iterator[Refusal]:
+def refusals(node: Node, data: Any, context: Context) -> Iterator[Refusal]:
     """All that is refused, in the order of the object. A value of the wrong type is left to its schema."""
     more = context.team["fields"] if context.team is not None else ()
     for found in _Walk(context).node(node, data, (), "", True):
-        if found.value is None or found.name not in more:
+        if found.is_missing or found.name not in more:
             yield found
 
 
@@ -73,12 +74,13 @@ class _Walk:
         if whole:
             yield from self._missing(node, value, path)
         if node.limit and not LIMITS[node.limit].holds(value, "", self.context):
-            yield Refusal(path, node.name, Limited(node.limit), value)
+            key = LIMITS[node.limit].field
+            yield Refusal((*path, key), node.name, Limited(node.limit), value.get(key))
 
     def _missing(self, node: Fields, value: Mapping[Any, Any], path: Path) -> Iterator[Refusal]:
         for key, field in node.fields.items():
             if _is_missing(field, value.get(key)):
-                yield Refusal((*path, key), f"{node.name}.{key}", field.node, None)
+                yield Refusal((*path, key), f"{node.name}.{key}", field.node, None, is_missing=True)
 
 
 def _is_missing(field: Field, value: Any) -> bool:

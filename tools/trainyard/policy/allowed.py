@@ -21,20 +21,22 @@ _WRITER = Writer(statement())
 _OF_RUN = f"[?'{RUN_LABEL}'].orValue('')"
 _VARIABLES = {
     "team": "params.spec",
-    "run": f"""\
-object.kind == 'NetworkPolicy' ? object.?spec.?podSelector.?matchLabels{_OF_RUN} :
-object.kind == 'PodMonitor' ? object.?spec.?selector.?matchLabels{_OF_RUN} :
-object.metadata.?labels{_OF_RUN}""",
     "flux": "object.metadata.?labels[?'kustomize.toolkit.fluxcd.io/name'].orValue('')",
     "argocd": """\
 object.metadata.?annotations[?'argocd.argoproj.io/tracking-id'].orValue('').split(':')[0]
   .replace(object.metadata.namespace + '.', '', 1)""",
-    "deployed": "[variables.flux, variables.argocd].filter(d, d != '')",
+    "marks": "[variables.flux, variables.argocd].filter(m, m != '')",
+    "run": f"""\
+variables.marks.size() > 0 ? (variables.marks.all(m, m == variables.marks[0]) ? variables.marks[0] : '') :
+object.metadata.?labels{_OF_RUN} != '' ? object.metadata.labels['{RUN_LABEL}'] :
+object.kind == 'NetworkPolicy' ? object.?spec.?podSelector.?matchLabels{_OF_RUN} :
+object.kind == 'PodMonitor' ? object.?spec.?selector.?matchLabels{_OF_RUN} : ''""",
 }
+"""`run` is what Flux or Argo CD say, who mark all that they apply; else what the object says of itself."""
 
 
-def _policy(rule: str, *, of_pods: bool) -> Policy:
-    """`of_pods`: pods are judged when they are made, too, and whoever makes them or their job."""
+def _policy(rule: str, *, of_pods: bool, of_accounts: bool) -> Policy:
+    """`of_pods`: pods are judged, too, when they are made."""
     kinds = tuple(_kind(name) for name in _WRITER.kinds(rule) if of_pods or name != POD)
     return Policy(
         rule,
@@ -44,7 +46,7 @@ def _policy(rule: str, *, of_pods: bool) -> Policy:
         of_owners=True,
         says="variables.refused.join(', ')",
         with_team=True,
-        of_accounts=not of_pods,
+        of_accounts=of_accounts,
         operations=("CREATE",) if of_pods else ("CREATE", "UPDATE"),
     )
 
@@ -54,10 +56,10 @@ object.all(k, k in ['metadata', 'status'] || (k in oldObject && object[k] == old
 && oldObject.all(k, k in object || k == 'status')"""
 
 POLICIES = (
-    _policy(NODE_RULE, of_pods=True),
-    _policy(FIELD_RULE, of_pods=False),
-    _policy(VALUE_RULE, of_pods=False),
-    _policy(ACCOUNT_RULE, of_pods=True),
+    _policy(NODE_RULE, of_pods=True, of_accounts=False),
+    _policy(FIELD_RULE, of_pods=False, of_accounts=True),
+    _policy(VALUE_RULE, of_pods=False, of_accounts=True),
+    _policy(ACCOUNT_RULE, of_pods=True, of_accounts=True),
     Policy(
         THERE_RULE,
         tuple(map(_kind, statement().kinds)),

@@ -26,7 +26,7 @@ ROLE = HOME / "base" / "team" / "role-gitops.yaml"
 PROJECT = HOME / "base" / "gitops" / "argocd" / "team" / "app-project.yaml"
 _HEAD = "# Written by `tools/lint-jobs export-policy` from rule {}; what it says is in docs/rules/{}.md.\n"
 _DEFINITION = "custom-resource-definition.yaml"
-_OF_TEAMS = "# Written by `tools/update-docs` from schemas/trainyard.dev/team_v1alpha1.json: what a team may have, as policies read it.\n"
+_OF_TEAMS = "# Written by `tools/update-docs` from schemas/trainyard.dev/team_v1alpha1.json: what a team may have.\n"
 _BEGIN, _END = "<!-- exported -->\n", "<!-- end -->\n"
 
 

@@ -27,7 +27,9 @@ _SHARED = {
     ),
 }
 """Variables by name. They may use one another."""
-_OF_ACCOUNTS = "request.userInfo.?groups.orValue([]).exists(g, g == 'system:serviceaccounts:' + request.namespace)"
+_OF_ACCOUNTS = """\
+object.kind == 'Pod'
+|| request.userInfo.?groups.orValue([]).exists(g, g == 'system:serviceaccounts:' + request.namespace)"""
 _USED = re.compile(r"\bvariables\.(\w+)")
 
 
@@ -55,7 +57,8 @@ class Policy:
     with_team: bool = False
     """True where it depends on the namespace's Team, as `params`. Without one all that it judges is denied."""
     of_accounts: bool = False
-    """True where those alone are judged who act as a ServiceAccount of the namespace: who syncs its jobs, and its pods."""
+    """True where objects are judged that a ServiceAccount of the namespace applies, which are those of its jobs, and no
+    others but pods."""
     operations: tuple[str, ...] = ("CREATE",)
     """By default what is created alone is judged: an update may be that of a controller."""
 
@@ -70,7 +73,7 @@ def objects(policy: Policy, rule: Rule) -> tuple[dict[str, Any], dict[str, Any]]
     denies = rule.severity is Severity.ERROR
     conditions = {} if policy.of_owners else {"not-made-by-a-controller": "!has(object.metadata.ownerReferences)"}
     if policy.of_accounts:
-        conditions["by-an-account-of-the-namespace"] = _OF_ACCOUNTS
+        conditions["pod-or-by-an-account-of-the-namespace"] = _OF_ACCOUNTS
     validation = {
         "expression": policy.allowed,
         "message": f"{rule.id} {rule.name}: {first_line(rule)} See docs/rules/{rule.id}.md",

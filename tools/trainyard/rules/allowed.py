@@ -46,7 +46,7 @@ def takes_over_the_node(unit: Unit) -> Iterator[Problem]:
         apiVersion: trainyard.dev/v1alpha1
         kind: Team
         metadata: {name: team, namespace: research}
-        spec: {images: [registry.example.com/], largestClaim: 5Ti, storageClasses: [shared], fields: [Pod.hostNetwork]}
+        spec: {images: [registry.example.com/], largestClaim: 5Ti, fields: [Pod.hostNetwork]}
 
     Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
     """
@@ -75,7 +75,7 @@ def field_not_allowed(unit: Unit) -> Iterator[Problem]:
         apiVersion: trainyard.dev/v1alpha1
         kind: Team
         metadata: {name: team, namespace: research}
-        spec: {images: [registry.example.com/], largestClaim: 5Ti, storageClasses: [shared], fields: [Pod.runtimeClassName]}
+        spec: {images: [registry.example.com/], largestClaim: 5Ti, fields: [Pod.runtimeClassName]}
 
     Source: schemas/job-folder.yaml
     """
@@ -91,28 +91,14 @@ def value_not_allowed(unit: Unit) -> Iterator[Problem]:
     nothing is said of what depends on it.
 
     Bad:
-        kind: Job
-        spec: {template: {spec: {containers: [{name: trainer, image: "example.net/trainer@sha256:\
-7d0b1b5c3f6f9a52d6a2c1d84e0f7a9b3c5d7e9f1a2b3c4d5e6f708192a3b4c5"}]}}}
-        ---
-        $platform: true
-        apiVersion: trainyard.dev/v1alpha1
-        kind: Team
-        metadata: {name: team, namespace: research}
-        spec: {images: [registry.example.com/], largestClaim: 5Ti, storageClasses: [shared]}
+        kind: Service
+        spec: {type: LoadBalancer}
     Good:
-        kind: Job
-        spec: {template: {spec: {containers: [{name: trainer, image: "registry.example.com/team/trainer@sha256:\
-7d0b1b5c3f6f9a52d6a2c1d84e0f7a9b3c5d7e9f1a2b3c4d5e6f708192a3b4c5"}]}}}
-        ---
-        $platform: true
-        apiVersion: trainyard.dev/v1alpha1
-        kind: Team
-        metadata: {name: team, namespace: research}
-        spec: {images: [registry.example.com/], largestClaim: 5Ti, storageClasses: [shared]}
-    Near miss:
         kind: Service
         spec: {type: ClusterIP}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {schedulerName: volcano}}}
 
     Source: schemas/job-folder.yaml
     """
@@ -124,8 +110,8 @@ def not_its_own_account(unit: Unit) -> Iterator[Problem]:
     """The pods of a job run as another ServiceAccount than the run's own, or with a token of the API server.
 
     Training asks nothing of the API server. A pod with the token of an account that may do something, such as the one
-    that syncs the team's jobs, does all that without a pull request. So a run has an account of its own, which is called
-    like it and has no token, and no job may be called like an account of the platform.
+    that syncs the team's jobs, does all that without a pull request. So a run has an account of its own, which is
+    called like it and has no token, and no job may be called like an account of the platform.
 
     Bad:
         kind: Job
@@ -150,37 +136,25 @@ def changes_what_is_there(unit: Unit) -> Iterator[Problem]:
     be what a job says. A run is created once, so clusters refuse whatever a team's account wants to change.
 
     Bad:
-        kind: NetworkPolicy
-        apiVersion: networking.k8s.io/v1
-        metadata: {name: deny, namespace: research}
-        spec: {podSelector: {matchLabels: {trainyard.dev/job: llama-sft}}}
-        ---
-        $platform: true
-        kind: NetworkPolicy
-        apiVersion: networking.k8s.io/v1
-        metadata: {name: deny, namespace: research}
-        spec: {podSelector: {}}
+        kind: ConfigMap
+        apiVersion: v1
+        metadata: {name: kube-root-ca.crt, namespace: research}
+        data: {ca.crt: ours}
     Good:
-        kind: NetworkPolicy
-        apiVersion: networking.k8s.io/v1
-        metadata: {name: llama-sft-deny, namespace: research}
-        spec: {podSelector: {matchLabels: {trainyard.dev/job: llama-sft}}}
+        kind: ConfigMap
+        apiVersion: v1
+        metadata: {name: our-ca, namespace: research}
+        data: {ca.crt: ours}
     Near miss:
-        kind: NetworkPolicy
-        apiVersion: networking.k8s.io/v1
-        metadata: {name: llama-sft-deny, namespace: research}
-        spec: {podSelector: {matchLabels: {trainyard.dev/job: llama-sft}}}
-        ---
-        $platform: true
-        kind: NetworkPolicy
-        apiVersion: networking.k8s.io/v1
-        metadata: {name: llama-sft-deny, namespace: monitoring}
-        spec: {podSelector: {}}
+        kind: Job
+        spec: {template: {spec: {volumes: [{name: ca, configMap: {name: kube-root-ca.crt}}]}}}
 
     Source: https://fluxcd.io/flux/components/kustomize/kustomizations/
     """
     for obj in unit.objects if unit.is_job else ():
-        owner = None if obj.kind == "ServiceAccount" else _of_platform(obj, unit)
+        if obj.kind == "ServiceAccount" or (obj.api_version, obj.kind) not in statement().kinds:
+            continue
+        owner = _of_platform(obj, unit)
         if owner is None and (obj.kind, obj.name) not in _BY_KUBERNETES:
             continue
         where = (owner.at("metadata", "name", label="is made here"),) if owner is not None else ()
@@ -219,7 +193,7 @@ def _refused(unit: Unit, said: Statement, context: Context) -> list[tuple[Object
         _last[:] = [
             (
                 unit,
-                [(obj, found) for obj, kind in known if kind for found in refusals(said, kind, obj.data, context)],
+                [(obj, found) for obj, kind in known if kind for found in refusals(kind, obj.data, context)],
             )
         ]
     return _last[0][1]
@@ -231,24 +205,26 @@ def _problem(obj: Object, found: Refusal, context: Context) -> Problem:
         message = f"{field} is not allowed in a job{context.whose}"
         named = Spot(obj, found.path, at_key=True)
         return Problem(message, named, help=f"leave it out, or {_ask(found, context)}", fix=remove(spot).unsafe())
-    if isinstance(found.node, Limited) and found.value is not None:
-        return _limited(found, f"{field} is {_shown(found.value)}", spot, context)
+    if isinstance(found.node, Limited) and not found.is_missing:
+        return _limited(found.node.limit, found.value, spot, context)
     only = found.node.values if isinstance(found.node, Values) else ()
     choice = f"{'one of ' if len(only) > 1 else ''}{', '.join(map(_shown, only))}"
     fix = put(spot, only[0]) if len(only) == 1 else None
-    if found.value is None:
+    if found.is_missing:
         must = f" and is {choice}" if only else ""
         return Problem(f"{field} is missing: every job{context.whose} has it{must}", spot, help="write it", fix=fix)
     message = f"{field} is {_shown(found.value)}, but in a job{context.whose} it may be {choice} only"
     return Problem(message, spot, help=f"leave it out, or {_ask(found, context)}", fix=fix)
 
 
-def _limited(found: Refusal, what: str, spot: Spot, context: Context) -> Problem:
-    assert isinstance(found.node, Limited)
-    words, allowed = statement().limits[found.node.limit], LIMITS[found.node.limit].allowed(context)
+def _limited(limit: str, value: Any, spot: Spot, context: Context) -> Problem:
+    field = format_path(spot.object.data, spot.path)
+    words, allowed = statement().limits[limit], LIMITS[limit].allowed(context)
     listed = f" ({', '.join(filter(None, allowed))})" if any(allowed) else ""
     help = f"the platform team adds to `{words.more}` in {context.file}" if words.more else "correct it"
-    return Problem(f"{what}, which {words.says}{listed}", spot, help=help)
+    if value is None:
+        return Problem(f"{field} is missing: what the team has{listed} must be there", spot, help=help)
+    return Problem(f"{field} is {_shown(value)}, which {words.says}{listed}", spot, help=help)
 
 
 def _ask(found: Refusal, context: Context) -> str:

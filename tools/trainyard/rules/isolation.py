@@ -1,8 +1,7 @@
 """What pods ask for in vain."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
@@ -10,7 +9,8 @@ from trainyard.remedy import Remedy, put
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import volumes
 from trainyard.workload.model import Container, PodSet, Workload
-from trainyard.workload.plain import entries, mapping, sequence, text
+from trainyard.workload.plain import entries, text
+
 
 @rule("STO006", "mount-without-volume", Severity.ERROR, needs=Workload, fix="unsafe")
 def mount_without_volume(workload: Workload) -> Iterator[Problem]:
