@@ -62,7 +62,8 @@ def test_container_name_is_misspelt(checkout: Checkout) -> None:
 def test_helper_image_by_tag(checkout: Checkout) -> None:
     lines = "  spec:\n    initContainers:\n    - name: fetch\n      image: busybox:1.36\n"
     patch = checkout.patch(LLAMA, PODS + lines)
-    checkout.expect(Found("SEC002", patch, "image: ▸busybox", JOB, f"{POD}.initContainers[0].image"))
+    place = (patch, "image: ▸busybox", JOB, f"{POD}.initContainers[0].image")
+    checkout.expect(Found("SEC002", *place), Found("SEC011", *place))
 
 
 def test_shared_memory_is_taken_away(checkout: Checkout) -> None:
@@ -131,7 +132,7 @@ def test_file_of_a_patch_does_not_exist(checkout: Checkout) -> None:
         ("/template/spec/securityContext/runAsUser", "0", "value: ▸0", f"{POD}.securityContext.runAsUser"),
         (
             "/template/spec/initContainers",
-            f"[{{name: init, image: 'example.com/t@sha256:{'0' * 64}', securityContext: {{privileged: true}}}}]",
+            f"[{{name: init, image: 'registry.example.com/t@sha256:{'0' * 64}', securityContext: {{privileged: true}}}}]",
             "privileged: ▸true",
             f"{POD}.initContainers[0].securityContext.privileged",
         ),

@@ -1,9 +1,8 @@
 """What went wrong in silence between job.yaml, patches and the wiring: the findings that only the replay can see."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trainyard.allowed.statement import FIELD_RULE
 from trainyard.fieldpath import Path, format_path, lookup
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.nodes import Node
@@ -201,15 +200,8 @@ def images_without_effect(job: str, images: Sequence[Node], objects: Sequence[Ob
 def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     """The findings of one unit, less those that only follow from a value that went wrong on its way.
 
-    Where a name survives, or a wire ends in another value, rules say what the wrong value does. It is one cause. So is
-    a field that no schema knows, of which nobody has to be told that it is not allowed either.
+    Where a name survives, or a wire ends in another value, rules say what the wrong value does. It is one cause.
     """
-    unknown = {(finding.place.object, finding.place.path) for finding in findings if finding.rule == _SCHEMA_RULE}
-    findings = [
-        finding
-        for finding in findings
-        if finding.rule != FIELD_RULE or (finding.place.object, finding.place.path) not in unknown
-    ]
     causes = [finding for finding in findings if finding.rule in _CAUSES]
     if not causes:
         return list(findings)
@@ -231,7 +223,26 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if not follows(finding)]
 
 
-_SCHEMA_RULE = "SCH001"
+def without_echoes(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings without those that say of a field what is wrong that another says better: a field that no schema knows is
+    not allowed either, and a default name is not the run's.
+
+    Only findings that are reported count as better ones: nobody silences one of them and this one with it.
+    """
+    findings = list(findings)
+    unknown = {(each.place.object, each.place.path) for each in findings if each.rule == "SCH001"}
+    survived = [(each.place.object, each.place.path) for each in findings if each.rule == "CTR001"]
+
+    def echoes(place: Place) -> bool:
+        if (place.object, place.path) in unknown:
+            return True
+        paths = [path for title, path in survived if title == place.object]
+        return any(_is_below(path, place.path) or _is_below(place.path, path) for path in paths)
+
+    return [each for each in findings if each.rule not in _OF_WHAT_IS_ALLOWED or not echoes(each.place)]
+
+
+_OF_WHAT_IS_ALLOWED = ("SEC005", "SEC010", "SEC011", "SEC012")
 _CAUSES = ("CTR001", "CTR002", "CTR004", "CTR005", "CTR007")
 _BY_NAME = ("CTR015", "NET001", "NET002", "NET003", "RDV003", "RDV004", "RDV005", "RDV006", "STO001")
 """What rules say where a name leads nowhere. While a default name survives, that is why."""

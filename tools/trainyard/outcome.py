@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from trainyard.contract import without_echoes
 from trainyard.discover import Target, TargetKind, has_kustomization
 from trainyard.finding import Finding
 from trainyard.frozen import dataclass
@@ -56,6 +57,7 @@ def conclude(sources: Sources, beside: Sequence[Finding], judgements: Sequence[J
         complete = {file for file in files if whole or _has_one_reader(sources.root, file, judgements)}
         findings, suppressed = apply(findings, suppressions, rules=all_rules(), complete_files=complete)
         findings = [_with_readers(finding, judgements) for finding in findings]
+    findings = without_echoes(findings)
     named = dict.fromkeys(judgement.target.name for judgement in judgements)
     named.update(dict.fromkeys(job for finding in beside for job in finding.jobs))
     return Outcome(
