@@ -16,7 +16,7 @@ import yaml
 
 from tests.controlplane.test_policy import definition
 from trainyard.allowed.statement import statement
-from trainyard.allowed.team import Context, defaults
+from trainyard.allowed.team import Context, spec_of
 from trainyard.allowed.walk import Refusal, refusals
 from trainyard.controlplane import Client, Refused, running
 from trainyard.objects import Object
@@ -35,7 +35,7 @@ SPEC = {
     "storageClasses": ["nfs"],
     "secrets": [{"kind": "ClusterSecretStore", "name": "vault", "key": "a/"}],
 }
-CONTEXT = Context(run=RUN, namespace=TEAM, team={**defaults(), "cluster": {}, **SPEC})
+CONTEXT = Context(run=RUN, namespace=TEAM, team=spec_of(SPEC))
 OPEN = [kind for kind in statement().kinds if "." in kind[0] and not kind[0].endswith("k8s.io/v1")]
 """Kinds that an operator brings."""
 BUILT_IN = [kind for kind in statement().kinds if kind not in OPEN]

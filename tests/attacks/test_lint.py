@@ -7,6 +7,7 @@ import pytest
 from tests.attacks.attacks import Attack, attacks, repository
 from tests.said import said
 from trainyard.cli import main
+from trainyard.policy.files import ALLOWED
 
 ALL = attacks()
 Findings = dict[str, list[dict[str, Any]]]
@@ -39,6 +40,14 @@ def test_a_place_is_told(findings: Findings, attack: Attack) -> None:
     places = {each["file"] for each in findings.get(attack.folder, []) if each["rule"] in attack.refused}
 
     assert any(place.startswith(attack.place) for place in places), places
+
+
+def test_the_page_shows_what_is_said(findings: Findings) -> None:
+    attack = next(each for each in ALL if each.name == "the network of the node")
+    (found,) = (each for each in findings[attack.folder] if each["rule"] == "SEC005")
+
+    page = ALLOWED.read_text()
+    assert f"error[SEC005] {found['message']}\n  = help: {found['help']}\n" in page
 
 
 @pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)

@@ -132,7 +132,7 @@ def test_file_of_a_patch_does_not_exist(checkout: Checkout) -> None:
         ("/template/spec/securityContext/runAsUser", "0", "value: ▸0", f"{POD}.securityContext.runAsUser"),
         (
             "/template/spec/initContainers",
-            f"[{{name: init, image: 'registry.example.com/t@sha256:{'0' * 64}', securityContext: {{privileged: true}}}}]",
+            f"[{{name: i, image: 'registry.example.com/t@sha256:{'0' * 64}', securityContext: {{privileged: true}}}}]",
             "privileged: ▸true",
             f"{POD}.initContainers[0].securityContext.privileged",
         ),

@@ -224,10 +224,10 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def without_echoes(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings without those that say of a field what is wrong that another says better: a field that no schema knows is
-    not allowed either, and a default name is not the run's.
+    """Findings without those of which another says the cause: a field that no schema knows is not allowed either, and a
+    default name is not the run's.
 
-    Only findings that are reported count as better ones: nobody silences one of them and this one with it.
+    Only findings that are reported count as causes: nobody silences one of them and this one with it.
     """
     findings = list(findings)
     unknown = {(each.place.object, each.place.path) for each in findings if each.rule == "SCH001"}

@@ -10,7 +10,7 @@ from typing import Any
 from trainyard.allowed.team import Context
 from trainyard.frozen import dataclass
 from trainyard.quantity import quantity
-from trainyard.workload.plain import mapping, text
+from trainyard.workload.plain import entries, mapping, sequence, text
 
 RUN_LABEL = "trainyard.dev/job"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -50,7 +50,7 @@ def _not_root(value: Any, _: str, __: Context) -> bool:
 
 
 def _image(value: Any, _: str, context: Context) -> bool:
-    return context.team is None or text(value).startswith(tuple(_of(context, "images")))
+    return context.team is None or text(value).startswith(tuple(filter(None, map(text, _of(context, "images")))))
 
 
 def _label(value: Any, key: str, context: Context) -> bool:
@@ -62,7 +62,7 @@ def _annotation(value: Any, key: str, context: Context) -> bool:
 
 
 def _pod_annotation(value: Any, key: str, context: Context) -> bool:
-    return _annotation(value, key, context) or _is_named(_of_cluster(context, "podAnnotations", {}), key, value)
+    return _annotation(value, key, context) or _is_named(mapping(_of_cluster(context, "podAnnotations")), key, value)
 
 
 def _is_named(known: Mapping[str, Any], key: str, value: Any) -> bool:
@@ -93,12 +93,12 @@ def _is_own_peer(value: Any, context: Context) -> bool:
 
 
 def _egress_peers(context: Context) -> list[Any]:
-    facts = (_of_cluster(context, name, []) for name in ("dns", "objectStorage"))
+    facts = (sequence(_of_cluster(context, name)) for name in ("dns", "objectStorage"))
     return [peer for peers in (*facts, _of(context, "egress")) for peer in peers]
 
 
 def _ingress_peers(context: Context) -> list[Any]:
-    facts = (_of_cluster(context, name, []) for name in ("metrics", "rayOperator"))
+    facts = (sequence(_of_cluster(context, name)) for name in ("metrics", "rayOperator"))
     return [peer for peers in (*facts, _of(context, "ingress")) for peer in peers]
 
 
@@ -110,15 +110,20 @@ def _queue(value: Any, _: str, context: Context) -> bool:
 def _secret_key(value: Any, _: str, context: Context) -> bool:
     if context.team is None:
         return True
-    below = tuple(text(each.get("key")) for each in _of(context, "secrets"))
+    below = tuple(_secret_keys(context))
     return text(value).startswith(below) and ".." not in text(value)
+
+
+def _secret_keys(context: Context) -> list[str]:
+    """How keys begin. None is empty, with which every text begins."""
+    return [key for _, each in entries(_of(context, "secrets")) if (key := text(each.get("key")))]
 
 
 def _secret_store(value: Any, _: str, context: Context) -> bool:
     if context.team is None:
         return True
     named = mapping(value).get("kind", "SecretStore"), mapping(value).get("name")
-    return named in {(each.get("kind"), each.get("name")) for each in _of(context, "secrets")}
+    return named in [(each.get("kind"), each.get("name")) for _, each in entries(_of(context, "secrets"))]
 
 
 def _storage_class(value: Any, _: str, context: Context) -> bool:
@@ -126,7 +131,7 @@ def _storage_class(value: Any, _: str, context: Context) -> bool:
 
 
 def _storage_classes(context: Context) -> list[str]:
-    return [text(_of_cluster(context, "checkpointClass", "")), *_of(context, "storageClasses")]
+    return [text(_of_cluster(context, "checkpointClass")), *_of(context, "storageClasses")]
 
 
 def _storage_size(value: Any, _: str, context: Context) -> bool:
@@ -137,7 +142,8 @@ def _storage_size(value: Any, _: str, context: Context) -> bool:
 
 
 def _toleration(value: Any, _: str, context: Context) -> bool:
-    return context.team is None or value in (*_of_cluster(context, "tolerations", []), *_of(context, "tolerations"))
+    known = (*sequence(_of_cluster(context, "tolerations")), *_of(context, "tolerations", ()))
+    return context.team is None or value in known
 
 
 def _of(context: Context, name: str, unknown: Any = None) -> Any:
@@ -145,9 +151,9 @@ def _of(context: Context, name: str, unknown: Any = None) -> Any:
     return unknown if context.team is None else context.team[name]
 
 
-def _of_cluster(context: Context, name: str, missing: Any) -> Any:
+def _of_cluster(context: Context, name: str) -> Any:
     """What the wiring copied from the facts of the cluster and its fabric."""
-    return mapping(_of(context, "cluster")).get(name, missing)
+    return mapping(_of(context, "cluster")).get(name)
 
 
 def _names(field: str) -> Callable[[Context], list[str]]:
@@ -210,12 +216,12 @@ LIMITS: Mapping[str, Limit] = {
     "secret-key": Limit(
         _secret_key,
         "!{value}.contains('..') && variables.team.secrets.exists(s, {value}.startsWith(s.key))",
-        lambda context: [text(each.get("key")) for each in _of(context, "secrets", ())],
+        _secret_keys,
     ),
     "secret-store": Limit(
         _secret_store,
         "variables.team.secrets.exists(s, s.kind == {value}.?kind.orValue('SecretStore') && s.name == {value}.name)",
-        lambda context: [f"{each.get('kind')} {each.get('name')}" for each in _of(context, "secrets", ())],
+        lambda context: [f"{each.get('kind')} {each.get('name')}" for _, each in entries(_of(context, "secrets"))],
         "name",
     ),
     "storage-class": Limit(

@@ -62,12 +62,20 @@ def context_of(unit: Unit) -> Context:
 def _team(platform: tuple[Object, ...], namespace: str) -> Mapping[str, Any] | None:
     for each in platform:
         if (each.api_version, each.kind, each.name, each.namespace) == (API_VERSION, KIND, NAME, namespace):
-            return {**defaults(), **mapping(each.data.get("spec"))}
+            return spec_of(mapping(each.data.get("spec")))
     return None
 
 
+def spec_of(written: Mapping[str, Any]) -> dict[str, Any]:
+    """The `spec` of a Team with its defaults, as the API server fills them in. What is of another type is left out."""
+    return {
+        name: written[name] if isinstance(written.get(name), type(empty)) else empty
+        for name, empty in _defaults().items()
+    }
+
+
 @cache
-def defaults() -> Mapping[str, Any]:
-    """What a Team says that does not say otherwise, as the API server fills it in."""
+def _defaults() -> Mapping[str, Any]:
     spec = json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"]["spec"]["properties"]
-    return {name: said["default"] for name, said in spec.items() if "default" in said}
+    empty = {"array": [], "object": {}, "string": ""}
+    return {name: said.get("default", empty[said["type"]]) for name, said in spec.items()}
