@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainyard.allowed.limits import LIMITS
-from trainyard.allowed.statement import FIELD_RULE, VALUE_RULE, Limited, Statement, Values, statement
+from trainyard.allowed.statement import FIELD_RULE, VALUE_RULE, Limited, Values, statement
 from trainyard.allowed.team import Context, context_of
 from trainyard.allowed.walk import Refusal, refusals
 from trainyard.fieldpath import format_path
@@ -151,10 +151,13 @@ def changes_what_is_there(unit: Unit) -> Iterator[Problem]:
 
     Source: https://fluxcd.io/flux/components/kustomize/kustomizations/
     """
-    for obj in unit.objects if unit.is_job else ():
+    if not unit.is_job:
+        return
+    there = {(each.kind, each.namespace, each.name): each for each in unit.platform or ()}
+    for obj in unit.objects:
         if obj.kind == "ServiceAccount" or (obj.api_version, obj.kind) not in statement().kinds:
             continue
-        owner = _of_platform(obj, unit)
+        owner = there.get((obj.kind, obj.namespace, obj.name))
         if owner is None and (obj.kind, obj.name) not in _BY_KUBERNETES:
             continue
         where = (owner.at("metadata", "name", label="is made here"),) if owner is not None else ()
@@ -167,35 +170,27 @@ def changes_what_is_there(unit: Unit) -> Iterator[Problem]:
         )
 
 
-def _of_platform(obj: Object, unit: Unit) -> Object | None:
-    """The platform's object of the same kind and name."""
-    for other in unit.platform or ():
-        if (obj.group, obj.kind, obj.namespace, obj.name) == (other.group, other.kind, other.namespace, other.name):
-            return other
-    return None
-
-
 def _said_by(rule_id: str, unit: Unit) -> Iterator[Problem]:
-    if unit.is_job:
-        said, context = statement(), context_of(unit)
-        for obj, found in _refused(unit, said, context):
-            if said.rule(found.name, is_value=found.is_value) == rule_id:
-                yield _problem(obj, found, context)
+    if not unit.is_job:
+        return
+    context, refused = _judged(unit)
+    said = statement()
+    for obj, found in refused:
+        if said.rule(found.name, is_value=found.is_value) == rule_id:
+            yield _problem(obj, found, context)
 
 
-_last: list[tuple[Unit, list[tuple[Object, Refusal]]]] = []
+Judged = tuple[Context, list[tuple[Object, Refusal]]]
+_last: list[tuple[Unit, Judged]] = []
 """What was refused of the unit that was judged last: four rules ask for it, one after the other."""
 
 
-def _refused(unit: Unit, said: Statement, context: Context) -> list[tuple[Object, Refusal]]:
+def _judged(unit: Unit) -> Judged:
     if not _last or _last[0][0] is not unit:
-        known = ((obj, said.kinds.get((obj.api_version, obj.kind))) for obj in unit.objects)
-        _last[:] = [
-            (
-                unit,
-                [(obj, found) for obj, kind in known if kind for found in refusals(kind, obj.data, context)],
-            )
-        ]
+        context, kinds = context_of(unit), statement().kinds
+        known = ((obj, kinds.get((obj.api_version, obj.kind))) for obj in unit.objects)
+        refused = [(obj, found) for obj, kind in known if kind for found in refusals(kind, obj.data, context)]
+        _last[:] = [(unit, (context, refused))]
     return _last[0][1]
 
 
