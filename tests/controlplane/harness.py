@@ -1,7 +1,7 @@
 """A control plane with real controllers and kwok's nodes, and jobs that run on it."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from trainyard.render import render
 from trainyard.rendered import Prepared
 from trainyard.sources import Sources
 from trainyard.unit import Unit
+from trainyard.verify import wait_for
 from trainyard.workload import workloads
 from trainyard.workload.model import Workload
 
@@ -257,11 +258,7 @@ def ground_for(unit: Unit, *components: str, nodes: int | None = None) -> Iterat
     with ground(*components) as made:
         load_definitions(made.client, [(item.api_version, item.kind) for item in platform.objects])
         namespaces = {item.namespace for item in (*platform.objects, *unit.objects)} - {""}
-        for name in sorted(namespaces):  # also those that the operators of the platform bring
-            made.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for item in sorted(platform.objects, key=lambda item: item.kind != "Namespace"):
-            if made.client.serves(item.api_version, item.kind):
-                made.client.apply(item.data)
+        apply_platform(made.client, platform, namespaces)
         for node in nodes_of(cluster, fabric, nodes):
             made.add_node(node)
         if nodes != 0:  # where operators run, and what of a job needs no GPU
@@ -270,6 +267,22 @@ def ground_for(unit: Unit, *components: str, nodes: int | None = None) -> Iterat
             made.provision(name)
             quotas_known(made.client, name)
         yield made
+
+
+def apply_platform(client: Client, platform: Unit, namespaces: Iterable[str] = ()) -> None:
+    """Apply what a cluster holds before any job comes; kinds that are not served are left out.
+
+    Made first are definitions and namespaces, those too that the operators of the platform bring.
+    """
+    for item in platform.objects:
+        if item.kind == "CustomResourceDefinition":
+            client.apply(item.data)
+            wait_for(client, item)
+    for name in sorted({*namespaces, *(item.namespace for item in platform.objects)} - {""}):
+        client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    for item in sorted(platform.objects, key=lambda item: item.kind != "Namespace"):
+        if client.serves(item.api_version, item.kind):
+            client.apply(item.data)
 
 
 def missing_claims(workload: Workload) -> Iterator[Json]:

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.gitops.folders import CLUSTERS, HOME, KINDS, built, objects, of_kind, teams, unit_of
-from trainyard.rules.gitops.folder import ALLOWED
+from trainyard.allowed.kinds import groups
+from trainyard.allowed.statement import statement
 from trainyard.schema import check
 
 FOLDERS = [f"clusters/{cluster}/{kind}" for cluster in CLUSTERS for kind in KINDS]
@@ -54,7 +55,7 @@ def test_a_project_allows_a_team_its_namespace_and_the_kinds_of_a_job(cluster: s
         assert spec["destinationServiceAccounts"] == [here | {"defaultServiceAccount": "gitops"}]
         assert spec["clusterResourceWhitelist"] == []
         kinds = {(each["group"], each["kind"]) for each in spec["namespaceResourceWhitelist"]}
-        assert kinds == {(group, kind) for group, kinds in ALLOWED.items() for kind in kinds}
+        assert kinds == {(group, kind) for group, kinds in groups(statement()).items() for kind in kinds}
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)

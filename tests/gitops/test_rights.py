@@ -3,13 +3,10 @@
 import pytest
 
 from tests.gitops.folders import CLUSTERS, of_kind, teams, unit_of
-from trainyard.rules.gitops.folder import ALLOWED
+from trainyard.allowed.kinds import groups, plural
+from trainyard.allowed.statement import statement
 
-RESOURCES = {
-    (group, f"{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}"): kind
-    for group, kinds in ALLOWED.items()
-    for kind in kinds
-}
+RESOURCES = {(group, plural(kind)) for group, kinds in groups(statement()).items() for kind in kinds}
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
@@ -23,6 +20,6 @@ def test_the_role_of_gitops_holds_kinds_of_a_job_only(cluster: str) -> None:
     assert sorted(roles) == teams(cluster)
     for rules in roles.values():
         held = {(group, name) for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
-        assert held == set(RESOURCES)
+        assert held == RESOURCES
         deletable = {name for rule in rules if "delete" in rule["verbs"] for name in rule["resources"]}
         assert "persistentvolumeclaims" not in deletable

@@ -95,7 +95,7 @@ POD = "spec.template.spec"
             "spec.podReplacementPolice",
         ),
         (
-            "SEC003",
+            "SEC012",
             f"{RUN}/pod-template.yaml",
             "automountServiceAccountToken: false",
             "automountServiceAccountToken: true",
@@ -116,7 +116,8 @@ POD = "spec.template.spec"
             "STO001",
             f"{RUN}/pod-template.yaml",
             "claimName: datasets",
-            "claimName: datasets\n    - name: more\n      persistentVolumeClaim:\n        claimName: more-datasets",
+            "claimName: datasets\n        readOnly: true\n    - name: more\n      persistentVolumeClaim:\n"
+            "        claimName: more-datasets",
             "claimName: ▸more",
             TITLE,
             f"{POD}.volumes[more].persistentVolumeClaim.claimName",

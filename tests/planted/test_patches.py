@@ -62,7 +62,8 @@ def test_container_name_is_misspelt(checkout: Checkout) -> None:
 def test_helper_image_by_tag(checkout: Checkout) -> None:
     lines = "  spec:\n    initContainers:\n    - name: fetch\n      image: busybox:1.36\n"
     patch = checkout.patch(LLAMA, PODS + lines)
-    checkout.expect(Found("SEC002", patch, "image: ▸busybox", JOB, f"{POD}.initContainers[0].image"))
+    place = (patch, "image: ▸busybox", JOB, f"{POD}.initContainers[0].image")
+    checkout.expect(Found("SEC002", *place), Found("SEC011", *place))
 
 
 def test_shared_memory_is_taken_away(checkout: Checkout) -> None:
@@ -77,7 +78,7 @@ def test_shared_memory_is_taken_away(checkout: Checkout) -> None:
 def test_token_is_mounted(checkout: Checkout) -> None:
     patch = checkout.patch(LLAMA, PODS + "  spec:\n    automountServiceAccountToken: true\n")
     checkout.expect(
-        Found("SEC003", patch, "automountServiceAccountToken: ▸true", JOB, f"{POD}.automountServiceAccountToken")
+        Found("SEC012", patch, "automountServiceAccountToken: ▸true", JOB, f"{POD}.automountServiceAccountToken")
     )
 
 
@@ -95,9 +96,9 @@ def test_service_selects_by_a_label_that_no_pod_has(checkout: Checkout) -> None:
 
 
 def test_default_name_in_a_patch(checkout: Checkout) -> None:
-    lines = "  spec:\n    hostAliases:\n    - ip: 10.0.0.1\n      hostnames: [training-job]\n"
+    lines = "  spec:\n    dnsConfig:\n      searches: [training-job]\n"
     patch = checkout.patch(LLAMA, PODS + lines)
-    checkout.expect(Found("CTR001", patch, "[▸training-job]", JOB, f"{POD}.hostAliases[0].hostnames[0]"))
+    checkout.expect(Found("CTR001", patch, "[▸training-job]", JOB, f"{POD}.dnsConfig.searches[0]"))
 
 
 def test_config_map_of_the_job_is_not_there(checkout: Checkout) -> None:
@@ -131,7 +132,7 @@ def test_file_of_a_patch_does_not_exist(checkout: Checkout) -> None:
         ("/template/spec/securityContext/runAsUser", "0", "value: ▸0", f"{POD}.securityContext.runAsUser"),
         (
             "/template/spec/initContainers",
-            f"[{{name: init, image: 'example.com/t@sha256:{'0' * 64}', securityContext: {{privileged: true}}}}]",
+            f"[{{name: i, image: 'registry.example.com/t@sha256:{'0' * 64}', securityContext: {{privileged: true}}}}]",
             "privileged: ▸true",
             f"{POD}.initContainers[0].securityContext.privileged",
         ),

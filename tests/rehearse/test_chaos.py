@@ -28,19 +28,13 @@ def survived(rehearsed: Rehearsed, last: int = 44) -> None:
     assert "resume" in rehearsed.document["rehearsal"]["seen"]
 
 
-<<<<<<< HEAD
+@pytest.mark.claim("goes-on-from-newest")
 @chaos(INDEXED_JOB, "kill-rank@4", "fill-disk@20")
 def test_an_indexed_job_survives_a_killed_rank_and_a_full_disk_where_its_last_checkpoint_stays(
     rehearsed: Rehearsed,
 ) -> None:
     survived(rehearsed, last=60)
     assert "was not saved: " in rehearsed.log
-=======
-@pytest.mark.claim("goes-on-from-newest")
-@chaos(INDEXED_JOB, "kill-rank@4")
-def test_an_indexed_job_survives_a_killed_rank(rehearsed: Rehearsed) -> None:
-    survived(rehearsed)
->>>>>>> product
 
 
 @pytest.mark.claim("goes-on-from-newest")

@@ -12,12 +12,8 @@ TRAIN = {job: (job,) if job == FOUR_RANKS else (job, "--gpus-per-node", "1") for
 MEASURE = {job: TRAIN.pop(job) for job in TRAIN_NOTHING}
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("rehearsed", TRAIN.values(), indirect=True, ids=TRAIN)
-=======
 @pytest.mark.claim("passes-here-trains", "mpi-environment")
-@pytest.mark.parametrize("rehearsed", [(job, *TWO_RANKS) for job in TRAIN], indirect=True, ids=TRAIN)
->>>>>>> product
+@pytest.mark.parametrize("rehearsed", TRAIN.values(), indirect=True, ids=TRAIN)
 def test_every_job_trains_and_resumes(rehearsed: Rehearsed) -> None:
     assert rehearsed.code == 0, said(rehearsed)
     assert rehearsed.document["rehearsal"]["network"] == "strict"

@@ -174,35 +174,34 @@ def test_images(name: str, how: str | None) -> None:
     assert judge_good_job_with("SEC002", image(name)) == ([said] if how else [])
 
 
-OPEN_ACCOUNT = "kind: ServiceAccount\nautomountServiceAccountToken: null\n---\n"
-JOB = "kind: Job\nspec: {template: {spec: {%s}}}\n"
+ACCOUNT = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: train, namespace: ml}\n"
+CLOSED = ACCOUNT + "automountServiceAccountToken: false\n"
+JOB = """---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: ml}
+spec: {template: {spec: {serviceAccountName: train, containers: [{name: trainer, image: trainer}]%s}}}
+"""
 
 
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        (JOB % "automountServiceAccountToken: null", 0),
-        (OPEN_ACCOUNT + JOB % "automountServiceAccountToken: false", 0),
-        (OPEN_ACCOUNT + JOB % "automountServiceAccountToken: null", 1),
-        (OPEN_ACCOUNT + JOB % "automountServiceAccountToken: true", 1),
+        (CLOSED + JOB % "", 0),
+        (ACCOUNT + JOB % ", automountServiceAccountToken: false", 0),
+        (ACCOUNT + JOB % "", 1),
+        (CLOSED + JOB % ", automountServiceAccountToken: true", 1),
+        (ACCOUNT + JOB % ", initContainers: [{name: w, image: x, command: [kubectl, wait]}]", 0),
         (
-            OPEN_ACCOUNT
-            + JOB
-            % "automountServiceAccountToken: null, initContainers: [{name: w, image: x, command: [kubectl, wait]}]",
-            0,
-        ),
-        (
-            OPEN_ACCOUNT
-            + JOB % "automountServiceAccountToken: null"
-            + "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\n"
-            "metadata: {name: a, namespace: research}\nsubjects: [{kind: ServiceAccount, name: llama-sft}]\n",
+            ACCOUNT + JOB % "" + "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\n"
+            "metadata: {name: a, namespace: ml}\nsubjects: [{kind: ServiceAccount, name: train}]\n",
             0,
         ),
     ],
     ids=["closed account", "closed pod", "open", "asked for", "kubectl", "bound to a role"],
 )
 def test_tokens(text: str, count: int) -> None:
-    assert len(judge_good_job_with("SEC003", text)) == count
+    assert len(judge("SEC003", text)) == count
 
 
 def test_plain_manifests_without_an_account_are_left_alone() -> None:

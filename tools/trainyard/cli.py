@@ -341,7 +341,7 @@ def _export_policy(arguments: Sequence[str]) -> str:
     written = files()
     for name, text in written.items():
         write_file(Path(folder) / name, lambda out, text=text: out.write(text))  # type: ignore[misc]
-    return f"{folder}: {len(written) - 1} policies"
+    return f"{folder}: {len(written)} files"
 
 
 def _complain(text: str) -> None:

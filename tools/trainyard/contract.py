@@ -1,6 +1,6 @@
 """What went wrong in silence between job.yaml, patches and the wiring: the findings that only the replay can see."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trainyard.difference import Later, difference, said
@@ -227,6 +227,26 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if not follows(finding)]
 
 
+def without_echoes(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings without those of which another says the cause: a field that no schema knows is not allowed either, and a
+    default name is not the run's.
+
+    Only findings that are reported count as causes: nobody silences one of them and this one with it.
+    """
+    findings = list(findings)
+    unknown = {(each.place.object, each.place.path) for each in findings if each.rule == "SCH001"}
+    survived = [(each.place.object, each.place.path) for each in findings if each.rule == "CTR001"]
+
+    def echoes(place: Place) -> bool:
+        if (place.object, place.path) in unknown:
+            return True
+        paths = [path for title, path in survived if title == place.object]
+        return any(_is_below(path, place.path) or _is_below(place.path, path) for path in paths)
+
+    return [each for each in findings if each.rule not in _OF_WHAT_IS_ALLOWED or not echoes(each.place)]
+
+
+_OF_WHAT_IS_ALLOWED = ("SEC005", "SEC010", "SEC011", "SEC012")
 _CAUSES = ("CTR001", "CTR002", "CTR004", "CTR005", "CTR007")
 _BY_NAME = ("CTR015", "NET001", "NET002", "NET003", "RDV003", "RDV004", "RDV005", "RDV006", "STO001")
 """What rules say where a name leads nowhere. While a default name survives, that is why."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainyard.contract import without_echoes
 from trainyard.discover import Target, TargetKind, has_kustomization
 from trainyard.finding import Finding, NotJudged
 from trainyard.frozen import dataclass
@@ -81,6 +82,7 @@ def conclude(
         findings, by_owners = exempted(findings, exempt, rules, known)
         silenced = [*by_comments, *by_owners]
         findings = [_with_readers(finding, judgements) for finding in findings]
+    findings = without_echoes(findings)
     reached = {job for finding in findings for job in finding.jobs}
     counted = [each for each in judgements if each.target.name not in uncounted or each.target.name in reached]
     named = dict.fromkeys(judgement.target.name for judgement in counted)

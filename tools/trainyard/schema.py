@@ -149,7 +149,8 @@ _OLDER_FIELDS: Mapping[str, tuple[Path, ...]] = {
 runtime says it."""
 
 OWN_GROUP = "trainyard.dev"
-"""Group of the facts. The wiring deletes them, and `jobfile` checks them where they were written."""
+_FACTS = ("Cluster", "Fabric", "TrainingJob")
+"""Kinds of ours that the wiring deletes. `jobfile` checks them where they were written."""
 
 KUSTOMIZE = "builtin"
 """apiVersion of what kustomize reads itself: transformers and generators."""
@@ -189,9 +190,13 @@ def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem
         problem
         for index, unit in enumerate(units)
         for rendered in unit.objects
-        if rendered.group != OWN_GROUP and rendered.api_version != KUSTOMIZE
+        if not _is_fact(rendered) and rendered.api_version != KUSTOMIZE
         for problem in _problems(schemas, index, rendered, unit.is_job)
     ]
+
+
+def _is_fact(rendered: Object) -> bool:
+    return rendered.group == OWN_GROUP and rendered.kind in _FACTS
 
 
 def _dated(problem: SchemaProblem) -> SchemaProblem:

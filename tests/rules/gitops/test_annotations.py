@@ -129,7 +129,7 @@ def test_a_claim_that_goes_with_its_folder(notes: str, missing: str) -> None:
 @pytest.mark.parametrize(
     ("notes", "found"),
     [
-        ("", True),
+        ("kustomize.toolkit.fluxcd.io/ssa: null", True),
         ("kustomize.toolkit.fluxcd.io/ssa: Merge", True),
         ("kustomize.toolkit.fluxcd.io/ssa: IfNotPresent", False),
         ("kustomize.toolkit.fluxcd.io/ssa: ifnotpresent", False),

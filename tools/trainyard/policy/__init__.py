@@ -1,11 +1,11 @@
 """Rules that one object alone can decide, as ValidatingAdmissionPolicies: `lint-jobs export-policy` writes them."""
 
-from trainyard.policy import communication, gitops, operators, pods
+from trainyard.policy import allowed, communication, gitops, operators, pods
 from trainyard.policy.model import Policy
 
 POLICIES: tuple[Policy, ...] = tuple(
     sorted(
-        (*communication.POLICIES, *gitops.POLICIES, *operators.POLICIES, *pods.POLICIES),
+        (*allowed.POLICIES, *communication.POLICIES, *gitops.POLICIES, *operators.POLICIES, *pods.POLICIES),
         key=lambda policy: policy.rule,
     )
 )

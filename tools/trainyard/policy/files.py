@@ -1,4 +1,7 @@
-"""The exported policies as files: base/policy/ holds them, and docs/policy.md lists them."""
+"""The exported policies as files: base/policy/ holds them, and docs/policy.md lists them.
+
+What else follows from schemas/job-folder.yaml is written with them: rights, a project and a part of docs/allowed.md.
+"""
 
 import sys
 from pathlib import Path
@@ -6,21 +9,33 @@ from typing import Any
 
 import yaml
 
+from trainyard.allowed.kinds import project, rights
+from trainyard.allowed.statement import FILE, statement
 from trainyard.generated import update
 from trainyard.pages import first_line
 from trainyard.policy import POLICIES
+from trainyard.policy.definition import definition
 from trainyard.policy.model import objects
 from trainyard.rules import all_rules
 
 HOME = Path(__file__).resolve().parents[3]
 FOLDER = HOME / "base" / "policy"
 PAGE = HOME / "docs" / "policy.md"
+ALLOWED = HOME / "docs" / "allowed.md"
+ROLE = HOME / "base" / "team" / "role-gitops.yaml"
+PROJECT = HOME / "base" / "gitops" / "argocd" / "team" / "app-project.yaml"
 _HEAD = "# Written by `tools/lint-jobs export-policy` from rule {}; what it says is in docs/rules/{}.md.\n"
+_DEFINITION = "custom-resource-definition.yaml"
+_OF_TEAMS = "# Written by `tools/update-docs` from schemas/trainyard.dev/team_v1alpha1.json: what a team may have.\n"
 _BEGIN, _END = "<!-- exported -->\n", "<!-- end -->\n"
 
 
 class _Dumper(yaml.SafeDumper):
-    """Long expressions as blocks, and lists that are indented with their key."""
+    """Long expressions as blocks, lists that are indented with their key, and everything as often as it is said."""
+
+    def ignore_aliases(self, _: Any) -> bool:
+        """Whether a list that stands twice is written twice."""
+        return True
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -31,9 +46,9 @@ _Dumper.add_representer(str, _text)
 
 
 def files() -> dict[str, str]:
-    """File name to text: one of a policy and its binding for each rule, and a kustomization of them all."""
+    """File name to text: one of a policy and its binding for each rule, what they read, and a kustomization of all."""
     rules = all_rules()
-    found = {}
+    found = {_DEFINITION: _OF_TEAMS + _yaml(definition())}
     for policy in POLICIES:
         rule = rules[policy.rule]
         documents = "---\n".join(_yaml(document) for document in objects(policy, rule))
@@ -58,16 +73,35 @@ def page(text: str) -> str:
         for policy in POLICIES
         for rule in (rules[policy.rule],)
     ]
-    before, _, rest = text.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
     head = "| rule | what it says | kinds | such an object is |\n|---|---|---|---|\n"
-    return f"{before}{_BEGIN}{head}{''.join(rows)}{_END}{after}"
+    return _between(text, f"{head}{''.join(rows)}")
 
 
 def main() -> int:
     """Write base/policy/ and the list in docs/policy.md, or with --check say which of them differ."""
-    wanted = {FOLDER / name: text for name, text in files().items()} | {PAGE: page(PAGE.read_text())}
+    wanted = {FOLDER / name: text for name, text in files().items()} | {PAGE: page(PAGE.read_text())} | allowed()
     return update(wanted, "the rules", FOLDER.glob("*.yaml"))
+
+
+def allowed() -> dict[Path, str]:
+    """What follows from schemas/job-folder.yaml beside the policies."""
+    said = statement()
+    return {
+        ROLE: _behind(ROLE.read_text(), "\nrules:\n", rights(said)),
+        PROJECT: _behind(PROJECT.read_text(), "\n  namespaceResourceWhitelist:\n", project(said)),
+        ALLOWED: _between(ALLOWED.read_text(), f"```yaml\n{FILE.read_text()}```\n"),
+    }
+
+
+def _behind(text: str, mark: str, wanted: str) -> str:
+    before, mark, _ = text.partition(mark)
+    return f"{before}{mark}{wanted}"
+
+
+def _between(text: str, wanted: str) -> str:
+    before, _, rest = text.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}{wanted}{_END}{after}"
 
 
 def _yaml(document: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
+from trainyard.allowed import team
 from trainyard.finding import Severity
 from trainyard.frozen import dataclass
 from trainyard.pages import first_line
@@ -26,6 +27,9 @@ _SHARED = {
     ),
 }
 """Variables by name. They may use one another."""
+_OF_ACCOUNTS = """\
+object.kind == 'Pod'
+|| request.userInfo.?groups.orValue([]).exists(g, g == 'system:serviceaccounts:' + request.namespace)"""
 _USED = re.compile(r"\bvariables\.(\w+)")
 
 
@@ -48,6 +52,15 @@ class Policy:
     owner, and are let through: a job whose parts are refused later waits for ever."""
     exempt: Mapping[str, str] = field(default_factory=dict)
     """Names to CEL that is false of objects that the rule exempts."""
+    says: str = ""
+    """CEL for what is wrong with an object, where the first line of the rule does not say it."""
+    with_team: bool = False
+    """True where it depends on the namespace's Team, as `params`. Without one all that it judges is denied."""
+    of_accounts: bool = False
+    """True where objects are judged that a ServiceAccount of the namespace applies, which are those of its jobs, and no
+    others but pods."""
+    operations: tuple[str, ...] = ("CREATE",)
+    """By default what is created alone is judged: an update may be that of a controller."""
 
     @property
     def name(self) -> str:
@@ -59,23 +72,29 @@ def objects(policy: Policy, rule: Rule) -> tuple[dict[str, Any], dict[str, Any]]
     """The ValidatingAdmissionPolicy and its binding. An error is denied, a warning is shown and audited."""
     denies = rule.severity is Severity.ERROR
     conditions = {} if policy.of_owners else {"not-made-by-a-controller": "!has(object.metadata.ownerReferences)"}
+    if policy.of_accounts:
+        conditions["pod-or-by-an-account-of-the-namespace"] = _OF_ACCOUNTS
+    validation = {
+        "expression": policy.allowed,
+        "message": f"{rule.id} {rule.name}: {first_line(rule)} See docs/rules/{rule.id}.md",
+    }
+    if policy.says:
+        validation["messageExpression"] = f"'{rule.id} {rule.name}: ' + {policy.says} + '. See docs/rules/{rule.id}.md'"
     spec = {
         "failurePolicy": "Fail" if denies else "Ignore",
-        "matchConstraints": {"resourceRules": _matched(policy.kinds)},
+        "paramKind": {"apiVersion": team.API_VERSION, "kind": team.KIND} if policy.with_team else None,
+        "matchConstraints": {"resourceRules": _matched(policy)},
         "matchConditions": _named(conditions | dict(policy.exempt)),
         "variables": _named(_variables(policy)),
-        "validations": [
-            {
-                "expression": policy.allowed,
-                "message": f"{rule.id} {rule.name}: {first_line(rule)} See docs/rules/{rule.id}.md",
-            }
-        ],
+        "validations": [validation],
     }
-    binding = {
+    binding: dict[str, Any] = {
         "policyName": policy.name,
         "validationActions": ["Deny"] if denies else ["Warn", "Audit"],
         "matchResources": {"namespaceSelector": {"matchExpressions": [{"key": TEAM_LABEL, "operator": "Exists"}]}},
     }
+    if policy.with_team:
+        binding["paramRef"] = {"name": team.NAME, "parameterNotFoundAction": "Deny"}
     kept = {key: value for key, value in spec.items() if value}
     return _object("ValidatingAdmissionPolicy", policy, kept), _object(
         "ValidatingAdmissionPolicyBinding", policy, binding
@@ -91,13 +110,14 @@ def _object(kind: str, policy: Policy, spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _matched(kinds: Iterable[Kind]) -> list[dict[str, Any]]:
-    """One entry a group and version. Only what is created is judged: an update may be that of a controller."""
+def _matched(policy: Policy) -> list[dict[str, Any]]:
+    """One entry a group and version."""
     found: dict[tuple[str, str], list[str]] = {}
-    for kind in kinds:
+    for kind in policy.kinds:
         found.setdefault((kind.group, kind.version), []).append(kind.plural)
+    operations = list(policy.operations)
     return [
-        {"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE"], "resources": sorted(resources)}
+        {"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": sorted(resources)}
         for (group, version), resources in sorted(found.items())
     ]
 
@@ -114,6 +134,7 @@ def _variables(policy: Policy) -> dict[str, str]:
                 found[name] = known[name]
 
     add(policy.allowed)
+    add(policy.says)
     return found
 
 

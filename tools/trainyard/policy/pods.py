@@ -1,4 +1,4 @@
-"""What a pod may ask for: isolation, images, shared memory, probes."""
+"""What a pod may ask for: images, shared memory, probes."""
 
 from trainyard.policy.kinds import NOT_RAY, POD_TEMPLATES
 from trainyard.policy.model import Policy
@@ -8,18 +8,6 @@ c.?resources.?limits.orValue({}).filter(n, (n.endsWith('/gpu') || n.startsWith('
   && string(c.resources.limits[n]).matches('^[0-9]+$')).map(n, int(string(c.resources.limits[n]))).sum()"""
 
 POLICIES = (
-    Policy(
-        "SEC005",
-        POD_TEMPLATES,
-        """\
-variables.pods.all(p, !p.?hostPID.orValue(false) && !p.?hostIPC.orValue(false)
-  && p.?volumes.orValue([]).all(v, !has(v.hostPath))
-  && p.?securityContext.?runAsUser.orValue(1) != 0)
-&& variables.everyContainer.all(p, p.all(c, !c.?securityContext.?privileged.orValue(false)
-  && c.?securityContext.?runAsUser.orValue(1) != 0
-  && c.?securityContext.?capabilities.?add.orValue([]).all(n, n in ['IPC_LOCK', 'CAP_IPC_LOCK'])))""",
-        of_owners=True,
-    ),
     Policy(
         "SEC002",
         POD_TEMPLATES,

@@ -11,6 +11,7 @@ from trainyard.workload.model import Workload
 
 FAMILIES = (
     "access",
+    "allowed",
     "amounts",
     "batch",
     "capacity",

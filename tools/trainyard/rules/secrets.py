@@ -123,36 +123,56 @@ def image_not_by_digest(workload: Workload) -> Iterator[Problem]:
 @rule("SEC003", "token-mounted", Severity.WARNING, needs=Workload, fix="safe", guarded=True)
 @once
 def token_mounted(workload: Workload) -> Iterator[Problem]:
-    """Pods that never call the Kubernetes API carry a token for it.
+    """Pods of a plain manifest that never call the Kubernetes API carry a token for it.
 
     torchrun, DeepSpeed and MPI over ssh need no API. Unless `automountServiceAccountToken` is false on the pod or on
-    its ServiceAccount, a token lies in every pod, readable by whatever the training program loads.
+    its ServiceAccount, a token lies in every pod, readable by whatever the training program loads. Where a binding
+    gives the account rights, the token is there on purpose. In a job folder none is: SEC012 refuses it.
 
     Bad:
+        # whole
+        apiVersion: v1
         kind: ServiceAccount
-        automountServiceAccountToken: null
+        metadata: {name: train}
         ---
+        apiVersion: batch/v1
         kind: Job
-        spec: {template: {spec: {automountServiceAccountToken: null}}}
+        metadata: {name: train}
+        spec: {template: {spec: {serviceAccountName: train, containers: [{name: trainer, image: trainer}]}}}
     Good:
+        # whole
+        apiVersion: v1
+        kind: ServiceAccount
+        metadata: {name: train}
+        ---
+        apiVersion: batch/v1
         kind: Job
-        spec: {template: {spec: {automountServiceAccountToken: false}}}
+        metadata: {name: train}
+        spec: {template: {spec: {
+          serviceAccountName: train, automountServiceAccountToken: false, containers: [{name: trainer}]}}}
     Near miss:
+        # whole
+        apiVersion: v1
+        kind: ServiceAccount
+        metadata: {name: train}
+        automountServiceAccountToken: false
+        ---
+        apiVersion: batch/v1
         kind: Job
-        spec: {template: {spec: {automountServiceAccountToken: null}}}
+        metadata: {name: train}
+        spec: {template: {spec: {serviceAccountName: train, containers: [{name: trainer, image: trainer}]}}}
 
     Source: https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
     """
     accounts = workload.of_kind("ServiceAccount")
-    if workload.object.kind not in _NO_API_KINDS or _enters_pods(workload) or not (workload.in_job_folder or accounts):
+    if workload.in_job_folder or workload.object.kind not in _NO_API_KINDS or _enters_pods(workload):
         return
     for pod_set in workload.pod_sets:
         name = pod_set.spec.get("serviceAccountName") or "default"
         own = [account for account in accounts if account.name == name]
-        rendered = own or workload.in_job_folder
         opened = pod_set.spec.get("automountServiceAccountToken") is True
         closed = not opened and any(account.data.get("automountServiceAccountToken") is False for account in own)
-        if rendered and not closed and _mounts_token(pod_set) and not _has_rights(workload, str(name)):
+        if own and not closed and _mounts_token(pod_set) and not _has_rights(workload, str(name)):
             yield Problem(
                 f"the pods of {workload.object.kind} {workload.object.name} carry a token of ServiceAccount {name}",
                 pod_set.template.below("spec", "automountServiceAccountToken"),
@@ -215,23 +235,19 @@ def known_secrets(text: str) -> list[str]:
     return [match.groupdict().get("part") or match[0] for match in found]
 
 
+def is_plain_secret(obj: Object) -> bool:
+    """Whether an object is a Secret that SEC001 speaks of."""
+    return obj.kind == "Secret" and obj.api_version == "v1" and any(True for _ in _readable(obj))
+
+
 def _secret_object(obj: Object, is_synced: bool) -> Iterator[Problem]:
-    """A Secret whose content is readable. One that SOPS encrypted, or that the deployer fills in, is not."""
-    if "sops" in obj.data:
-        return
-    for field in ("data", "stringData"):
-        for key, text in mapping(obj.data.get(field)).items():
-            if not isinstance(text, str) or not text:
-                continue
-            found = _secret(str(key), _decoded(text) if field == "data" else text)
-            if found is None and (key in _SETTINGS or _stands_for_a_secret(text)):
-                continue
-            yield Problem(
-                f"Secret {obj.name} holds its content in Git",
-                obj.at(field, key, label="readable by everyone who can read the repository"),
-                help="revoke it; use an ExternalSecret, a SealedSecret or SOPS",
-                severity=None if is_synced or (found is not None and found.certain) else Severity.INFO,
-            )
+    for field, key, found in _readable(obj):
+        yield Problem(
+            f"Secret {obj.name} holds its content in Git",
+            obj.at(field, key, label="readable by everyone who can read the repository"),
+            help="revoke it; use an ExternalSecret, a SealedSecret or SOPS",
+            severity=None if is_synced or (found is not None and found.certain) else Severity.INFO,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +258,19 @@ class _Secret:
     part: str
     certain: bool
     """False for a password that is weak enough to be made for a test."""
+
+
+def _readable(obj: Object) -> Iterator[tuple[str, str, _Secret | None]]:
+    """Fields and keys of a Secret's readable content, and what is known of it: SOPS encrypts some, the deployer fills
+    some in.
+    """
+    for field in ("data", "stringData") if "sops" not in obj.data else ():
+        for key, text in mapping(obj.data.get(field)).items():
+            if not isinstance(text, str) or not text:
+                continue
+            found = _secret(str(key), _decoded(text) if field == "data" else text)
+            if found is not None or not (key in _SETTINGS or _stands_for_a_secret(text)):
+                yield field, key, found
 
 
 @lru_cache(maxsize=4096)

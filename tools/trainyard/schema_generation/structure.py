@@ -31,6 +31,8 @@ _BOUNDS = (
     "uniqueItems",
 )
 _KNOWN_TYPES: Mapping[str, Schema] = {
+    # A schema may hold schemas without end; the API server judges them.
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps": {"type": "object"},
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": ["number", "string"], "pattern": QUANTITY},
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": ["integer", "string"]},
 }

@@ -3,7 +3,10 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from trainyard.cluster import on_platform
 from trainyard.controlplane.client import Client, Refused, User
@@ -19,9 +22,11 @@ from trainyard.sources import Sources
 from trainyard.unit import Unit
 from trainyard.verify.answers import POD_SECURITY, problems, warned
 from trainyard.verify.made import Made, Shelf
+from trainyard.workload.plain import entries, mapping
 
 TEAM_ACCOUNT = "gitops"
 """The ServiceAccount of a team's namespace as which Argo CD and Flux apply its jobs; base/team makes it."""
+_FLUX = "kustomize.toolkit.fluxcd.io"
 _LATER = {"CustomResourceDefinition": 0, "Namespace": 1}
 
 
@@ -111,15 +116,35 @@ def _account(unit: Unit) -> User | None:
 
 
 def _dry_run(client: Client, unit: Unit) -> Iterator[tuple[Rule, Problem]]:
-    """Apply every object of a unit without storing it."""
+    """Apply every object of a unit without storing it; those of a job as Flux would, which marks them with its name."""
+    job = unit.fact("TrainingJob")
     for item in unit.objects:
-        yield from _answers(client, item, dry_run=True)
+        marked = item if job is None else replace(item, data=_marked(item.data, job))
+        yield from _answers(client, marked, dry_run=True)
+
+
+def _marked(data: dict[str, Any], job: Object) -> dict[str, Any]:
+    labels = {f"{_FLUX}/name": job.name, f"{_FLUX}/namespace": job.namespace}
+    metadata = mapping(data.get("metadata"))
+    return {**data, "metadata": {**metadata, "labels": {**mapping(metadata.get("labels")), **labels}}}
 
 
 def _apply(admin: Client, platform: Unit) -> Iterator[tuple[Rule, Problem]]:
     """Apply what a cluster holds before its jobs come, in an order in which it can be."""
     for item in sorted(platform.objects, key=lambda item: _LATER.get(item.kind, len(_LATER))):
         yield from _answers(admin, item, dry_run=False)
+        if item.kind == "CustomResourceDefinition":
+            wait_for(admin, item)
+
+
+def wait_for(admin: Client, definition: Object) -> None:
+    """Wait until what a CustomResourceDefinition defines is served."""
+    spec = mapping(definition.data.get("spec"))
+    kind = mapping(spec.get("names")).get("kind")
+    for _, version in entries(spec.get("versions")):
+        if version.get("served") is True:
+            api_version = f"{spec.get('group')}/{version.get('name')}"
+            admin.until(f"{kind} of {api_version}", partial(admin.serves, api_version, str(kind)))
 
 
 def _answers(client: Client, item: Object, *, dry_run: bool) -> Iterator[tuple[Rule, Problem]]:

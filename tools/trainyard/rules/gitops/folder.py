@@ -3,28 +3,12 @@
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from trainyard.allowed.statement import statement
 from trainyard.finding import Severity
-from trainyard.objects import Object
 from trainyard.rules.gitops.fields import label
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.secrets import is_plain_secret
 from trainyard.unit import Unit
-
-ALLOWED = {
-    "": ("ConfigMap", "Service", "PersistentVolumeClaim", "ServiceAccount"),
-    "batch": ("Job",),
-    "jobset.x-k8s.io": ("JobSet",),
-    "kubeflow.org": ("PyTorchJob", "TFJob", "MPIJob"),
-    "trainer.kubeflow.org": ("TrainJob",),
-    "ray.io": ("RayJob", "RayCluster"),
-    "networking.k8s.io": ("NetworkPolicy",),
-    "scheduling.x-k8s.io": ("PodGroup",),
-    "scheduling.volcano.sh": ("PodGroup",),
-    "scheduling.k8s.io": ("PodGroup",),
-    "external-secrets.io": ("ExternalSecret",),
-    "monitoring.coreos.com": ("PodMonitor",),
-}
-"""Kinds by group. The AppProject of a team and the rights of its namespace allow the same."""
-
 
 _TEAM = "trainyard.dev/team"
 
@@ -34,8 +18,9 @@ def kind_not_for_jobs(unit: Unit) -> Iterator[Problem]:
     """A job folder holds an object that is not a researcher's to write.
 
     A folder may hold what one job needs: its job object, ConfigMaps, Services, claims, a ServiceAccount, policies,
-    a PodGroup, external secrets and a PodMonitor. Rights, quotas, queues and anything that runs on every node belong
-    to the cluster's folder, where the platform team reviews them.
+    a PodGroup, external secrets and a PodMonitor, each in the version whose fields are known (schemas/job-folder.yaml).
+    Rights, quotas, queues and anything that runs on every node belong to the cluster's folder, where the platform team
+    reviews them.
 
     Bad:
         apiVersion: rbac.authorization.k8s.io/v1
@@ -55,13 +40,16 @@ def kind_not_for_jobs(unit: Unit) -> Iterator[Problem]:
     """
     if not unit.is_job:
         return
+    known = statement().kinds
     for obj in unit.objects:
-        if obj.kind not in ALLOWED.get(obj.group, ()) and not _is_full_secret(obj):
-            yield Problem(
-                f"a job folder may not hold a {obj.kind} ({obj.api_version})",
-                obj.at("kind"),
-                help="objects of this kind belong to clusters/",
-            )
+        if (obj.api_version, obj.kind) in known:
+            continue
+        message = f"a job folder may not hold a {obj.kind} ({obj.api_version})"
+        versions = [version for version, kind in known if (kind, _group(version)) == (obj.kind, obj.group)]
+        if versions:
+            yield Problem(message, obj.at("apiVersion"), help=f"write apiVersion: {versions[0]}")
+        elif not is_plain_secret(obj):
+            yield Problem(message, obj.at("kind"), help="objects of this kind belong to clusters/")
 
 
 @rule("GIT005", "other-namespace", Severity.ERROR, needs=Unit, guarded=True)
@@ -89,7 +77,7 @@ def other_namespace(unit: Unit) -> Iterator[Problem]:
     if not team:
         return
     for obj in unit.objects:
-        if obj.namespace == team or obj.kind not in ALLOWED.get(obj.group, ()):
+        if obj.namespace == team or (obj.api_version, obj.kind) not in statement().kinds:
             continue
         where = f"is in namespace {obj.namespace}" if obj.namespace else "has no namespace"
         yield Problem(
@@ -139,9 +127,8 @@ def team_not_there(unit: Unit) -> Iterator[Problem]:
             return
 
 
-def _is_full_secret(obj: Object) -> bool:
-    """A Secret with content has a rule of its own."""
-    return obj.kind == "Secret" and bool(obj.data.get("data") or obj.data.get("stringData"))
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
 
 
 def _team(unit: Unit) -> str:
