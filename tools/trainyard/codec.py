@@ -1,5 +1,6 @@
-"""Findings and suppressions as plain JSON data and back, for the cache."""
+"""Findings and suppressions as plain JSON data and back, for the cache and from process to process."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,11 +28,23 @@ def decode(kept: Any) -> tuple[tuple[Finding, ...], tuple[Suppression, ...]]:
             related=tuple(_read_place(place) for place in item["related"]),
             help=item["help"],
             jobs=tuple(item["jobs"]),
+            input_error=item["input_error"],
             fix=_read_fix(item["fix"]),
         )
         for item in kept["findings"]
     )
     return findings, tuple(_read_suppression(item) for item in kept["suppressions"])
+
+
+def packed(findings: Sequence[Finding], suppressions: Sequence[Suppression], complete: bool) -> bytes:
+    """What `unpacked` reads."""
+    return json.dumps([encode(findings, suppressions), complete]).encode()
+
+
+def unpacked(sent: bytes) -> tuple[tuple[Finding, ...], tuple[Suppression, ...], bool]:
+    """Findings, suppressions and whether they are complete, from another process."""
+    kept, complete = json.loads(sent)
+    return *decode(kept), complete
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -44,6 +57,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "related": [_place(place) for place in finding.related],
         "help": finding.help,
         "jobs": finding.jobs,
+        "input_error": finding.input_error,
         "fix": None if (fix := finding.fix) is None else [fix.says, fix.safe, fix.refused, *map(_edit, fix.edits)],
     }
 

@@ -26,3 +26,12 @@ RENDER_BYTES = 2 * 1024 * 1024 * 1024
 
 RENDERED_BYTES = 64 * 1024 * 1024
 """What one folder may render to."""
+
+JUDGE_SECONDS = 60
+"""Processor time for one step of the judgement of one target: its kustomizations, its rules. A job takes 0.1 s."""
+
+JUDGE_BYTES = 2 * 1024 * 1024 * 1024
+"""Memory of the process that judges, beyond what it starts with. A job takes 30 MiB."""
+
+JUDGE_SILENCE = 900
+"""Wall time in which that process has to come to a verdict, rendering and a busy machine included."""

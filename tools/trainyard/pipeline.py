@@ -3,18 +3,21 @@
 import gc
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainyard import codec
+from trainyard import bounded, codec
+from trainyard.bounded import Ended, Here
 from trainyard.cache import LINK, Cache, Digests, text_digest
+from trainyard.commandline import TRACEBACK
 from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Discovery, Target, TargetKind, has_kustomization
-from trainyard.errors import Fault, InputError
+from trainyard.errors import Fault, InputError, UsageError
 from trainyard.fieldpath import format_path, lookup
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.finding import BROKE, Finding, Place, Position, Severity
 from trainyard.masked import SECRET, without
 from trainyard.objects import Object, Spot
 from trainyard.origin import Origin
@@ -35,8 +38,10 @@ BAD_INPUT = declare(
     Severity.ERROR,
     """The input cannot be judged, so nothing is said about what it would do.
 
-    Broken YAML, a key that stands twice, a base that does not exist, a patch that hits nothing, a file that is too
-    large or cannot be read, a kustomization that reaches out of the repository or onto the network. The exit code is 2.
+    Broken YAML, a base that does not exist, a patch that hits nothing, a file that is too large or cannot be read, a
+    kustomization that reaches out of the repository or onto the network. Also what is judged only in part: a key that
+    stands twice, of which the last counts; more findings of one rule than anybody reads; more objects, memory or time
+    than a job needs. The exit code is 2, and all other jobs are judged.
 
     Bad:
         # kustomization.yaml
@@ -51,6 +56,25 @@ BAD_INPUT = declare(
           target: {kind: Job}
 
     Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/
+    """,
+)
+
+LINTER_BROKE = declare(
+    BROKE,
+    "linter-broke",
+    Severity.ERROR,
+    """The linter broke on this input, so it is not known whether it would train.
+
+    A rule that raises, a renderer that ends: this is a fault of the linter or of the machine, not of the job. The exit
+    code is 3, and all other jobs are judged. With LINT_JOBS_TRACEBACK=1 standard error shows where it broke.
+
+    Bad:
+        # lint-jobs
+        error: jobs/research/llama-8b-sft: RDV004 broke: ValueError: 12
+
+    Good:
+        # lint-jobs
+        1 job passes
     """,
 )
 
@@ -130,6 +154,23 @@ def input_finding(error: InputError, unit: str) -> Finding:
     )
 
 
+def broken_finding(why: str, unit: str) -> Finding:
+    """The finding that stands for a fault of the linter."""
+    rule = LINTER_BROKE
+    place = Place("", "", Position(unit, 0, 0))
+    return Finding(rule.id, rule.name, rule.severity, why, place, jobs=(unit,), input_error=True)
+
+
+def _ended_finding(ended: Ended, unit: str) -> Finding:
+    """The finding that stands for a target at which the process that judges came to its end."""
+    at = f" (at {ended.at})" if ended.at else ""
+    return (
+        input_finding(InputError(ended.why + at, unit), unit)
+        if ended.too_much
+        else broken_finding(ended.why + at, unit)
+    )
+
+
 class _Run:
     """The state of one run: what was read, and how far it is."""
 
@@ -151,6 +192,10 @@ class _Run:
         self.text_digests: dict[str, str] = {}
         self.clear: dict[str, bool] = {}
         """Of what results have in common, by name: True where no file that differs is near it."""
+        self.begin: Callable[[Target, str], None]
+        """Says which target is judged from here, and what is done first."""
+        self.doing: Callable[[str], None]
+        """Says what else is done there."""
 
     @cached_property
     def rules(self) -> Mapping[str, Rule]:
@@ -211,12 +256,36 @@ class _Run:
         done = {target.name: kept for target in targets if (kept := self._kept(target)) is not None}
         fresh = [target for target in targets if target.name not in done]
         try:
-            for made in self._judgements(fresh):
-                done[made.target.name] = made
-                self._tell(f"judged {len(done)} of {len(targets)}")
+            while fresh:
+                for target, made in self._apart(fresh):
+                    if made is not None:
+                        done[target.name] = made
+                        self._tell(f"judged {len(done)} of {len(targets)}")
+                fresh = [target for target in fresh if target.name not in done]
         finally:
             self._tell("")
         return [done[target.name] for target in targets]
+
+    def _apart(self, targets: Sequence[Target]) -> Iterator[tuple[Target, Judgement | None]]:
+        """Judgements of a process that is ended where a target asks for too much. None where its platform did."""
+        number = {target.name: item for item, target in enumerate(targets)}
+
+        def work(items: Sequence[int], here: Here) -> Generator[tuple[int, bytes], None, None]:
+            self.begin = lambda target, what: here.begin(number[target.name], what)
+            self.doing = here.doing
+            for made in self._judgements([targets[item] for item in items]):
+                yield number[made.target.name], codec.packed(made.findings, made.suppressions, made.complete)
+
+        for item, answer in bounded.each(len(targets), work):
+            target = targets[item]
+            if not isinstance(answer, Ended):
+                findings, suppressions, complete = codec.unpacked(answer)
+                yield target, Judgement(target, findings, suppressions, complete)
+            elif _OF_A_PLATFORM.match(f"{answer.at}/"):
+                self.platforms.refuse(answer.at, InputError(answer.why, answer.at))
+                yield target, None
+            else:
+                yield target, Judgement(target, (_ended_finding(answer, target.name),), (), complete=False)
 
     def _tell(self, text: str) -> None:
         if self.progress:
@@ -246,12 +315,14 @@ class _Run:
     def _judge(self, result: "_Result", unit: Unit, origin: Origin) -> None:
         from trainyard import schema
 
-        for rule, problem in found_by_rules(self.rules, unit):
-            result.add(rule, problem, origin, self.sources)
-        for refused in schema.check([unit]):
-            spot = Spot(refused.object, refused.path, at_key=refused.at_key)
-            problem = Problem(refused.message, spot, (), refused.help, refused.fix)
-            result.add(self.rules[refused.rule_id], problem, origin, self.sources)
+        with result.failing():
+            for rule, problem in found_by_rules(self.rules, unit, self.doing):
+                result.add(rule, problem, origin, self.sources)
+            self.doing("schemas")
+            for refused in schema.check([unit]):
+                spot = Spot(refused.object, refused.path, at_key=refused.at_key)
+                problem = Problem(refused.message, spot, (), refused.help, refused.fix)
+                result.add(self.rules[refused.rule_id], problem, origin, self.sources)
 
     def _units(self, targets: Sequence[Target]) -> "Iterator[tuple[_Result, tuple[Unit, Origin] | None]]":
         folders = []
@@ -260,6 +331,7 @@ class _Run:
                 folders.append(target)
                 continue
             result = _Result(target)
+            self.begin(target, "")
             yield result, self._manifests(result)
         yield from self._rendered(folders)
 
@@ -276,13 +348,11 @@ class _Run:
                 result.fail(error)
         if result.findings:
             return None
-        try:
+        with result.failing():
             made = read_manifests(target.name, target.files, self.sources)
-        except InputError as error:
-            result.fail(error)
-            return None
-        result.reads = {file: text_digest(self.sources.text(file)) for file in target.files}
-        return made
+            result.reads = {file: text_digest(self.sources.text(file)) for file in target.files}
+            return made
+        return None
 
     def _rendered(self, targets: Sequence[Target]) -> "Iterator[tuple[_Result, tuple[Unit, Origin] | None]]":
         """Units of folders. What each may ask for is checked before it is rendered, the rest while others are."""
@@ -291,7 +361,13 @@ class _Run:
         asked: deque[_Result | str] = deque()
         """What the renderer was given and has not answered: results, and before them the platforms that they need."""
         refused: list[_Result] = []
-        for rendering in render(self.root, self._folders(targets, asked, refused), workers=self.workers):
+
+        def arrived() -> None:
+            job = next(each for each in asked if isinstance(each, _Result))
+            self.begin(job.target, "" if asked[0] is job else str(asked[0]))
+
+        folders = self._folders(targets, asked, refused)
+        for rendering in render(self.root, folders, workers=self.workers, arrived=arrived):
             result = asked.popleft()
             if isinstance(result, str):
                 self.platforms.keep(result, rendering)
@@ -307,10 +383,10 @@ class _Run:
 
         for target in targets:
             result = _Result(target)
-            try:
+            self.begin(target, "")
+            with result.failing():
                 files = load_graph(self.sources, target.name).files
-            except InputError as error:
-                result.fail(error)
+            if result.findings:
                 refused.append(result)
                 continue
             for folder in self.platforms.to_render(files):
@@ -322,19 +398,18 @@ class _Run:
     def _unit(self, result: "_Result", rendering: "Rendering") -> tuple[Unit, Origin] | None:
         from trainyard.rendered import Prepared
 
-        try:
+        with result.failing():
             prepared = Prepared(self.sources, result.target)
             result.findings = prepared.findings
             if not prepared.may_render:
                 return None
             if rendering.error.startswith("stopped the renderer"):
-                raise Fault(f"{result.target.name} {rendering.error}")
+                result.findings.append(broken_finding(rendering.error, result.target.name))
+                return None
             unit, origin = prepared.unit(rendering)
-        except InputError as error:
-            result.fail(error)
-            return None
-        result.reads = rendering.reads
-        return self._on_platform(result, unit, origin)
+            result.reads = rendering.reads
+            return self._on_platform(result, unit, origin)
+        return None
 
     def _on_platform(self, result: "_Result", unit: Unit, origin: Origin) -> tuple[Unit, Origin]:
         """A unit with what its cluster holds. Where that is broken, the unit is judged as if nobody knew."""
@@ -395,6 +470,27 @@ class _Result:
         """The target cannot be judged further."""
         self.findings.append(input_finding(error, self.target.name))
 
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """What goes wrong in here ends the judgement of this target alone. A Fault is one of every target."""
+        try:
+            yield
+        except InputError as error:
+            self.fail(error)
+        except Broke as error:
+            self._broke(error, str(error))
+        except (MemoryError, Fault, UsageError):
+            raise
+        except Exception as error:
+            self._broke(error, f"{type(error).__name__}: {error}")
+
+    def _broke(self, error: Exception, why: str) -> None:
+        if os.environ.get(TRACEBACK):
+            import traceback
+
+            traceback.print_exception(error)
+        self.findings.append(broken_finding(f"{why} ({TRACEBACK}=1 shows where)", self.target.name))
+
     def add(self, rule: Rule, problem: Problem, origin: Origin, sources: Sources) -> None:
         """A rule's problem becomes a finding, with the places where its values were written."""
         finding = finding_of(rule, problem, origin, self.target.name)
@@ -407,8 +503,14 @@ class _Result:
             self.secrets.add(str(lookup(problem.spot.object.data, problem.spot.path)))
 
 
-def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule, Problem]]:
-    """What every rule says of a unit. Fault, which names both, where a rule breaks."""
+class Broke(Fault):
+    """A rule broke on one target."""
+
+
+def found_by_rules(
+    rules: Mapping[str, Rule], unit: Unit, doing: Callable[[str], None] = lambda _: None
+) -> Iterator[tuple[Rule, Problem]]:
+    """What every rule says of a unit; `doing` is told its id before. Broke where a rule breaks."""
     from trainyard.workload import bystanders, workloads
     from trainyard.workload.model import Workload
 
@@ -416,12 +518,15 @@ def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule
     for rule in rules.values():
         if rule.declared:
             continue
+        doing(rule.id)
         try:
             for subject in (*subjects[rule.needs], *(bystanders(unit) if rule.every_pod else ())):
                 for problem in rule.check(subject):
                     yield rule, problem
+        except (InputError, MemoryError):
+            raise
         except Exception as error:
-            raise Fault(f"{rule.id} broke on {unit.name}: {type(error).__name__}: {error}") from error
+            raise Broke(f"{rule.id} broke: {type(error).__name__}: {error}") from error
 
 
 _DIGEST_LENGTH = 64
