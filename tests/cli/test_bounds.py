@@ -54,9 +54,9 @@ def harmful(checkout: Repository) -> Repository:
     return checkout
 
 
-@pytest.mark.parametrize("name", {**HARM, **CRASH})
+@pytest.mark.parametrize("name", HARM | CRASH)
 def test_what_the_others_come_to_is_told(name: str, harmful: Repository, tmp_path: Path) -> None:
-    harm, words = {**HARM, **CRASH}[name]
+    harm, words = (HARM | CRASH)[name]
     code = 2 if name in HARM else 3
 
     report = harmful.report("jobs", "some/harm.yaml", "more/pod.yaml", **harming(tmp_path, harm))

@@ -43,7 +43,7 @@ def settings(text: str) -> Iterator[Setting]:
         if stripped.startswith("#"):
             comment.append(stripped.lstrip("# "))
             continue
-        match = re.fullmatch(r"( *)([^:]+):(?: (.*))?", line)
+        match = re.fullmatch(r"( *)([^ :][^:]*):(?: (.*))?", line)
         if not match:
             comment = []
             continue

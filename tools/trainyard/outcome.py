@@ -1,11 +1,11 @@
 """What a run comes to: the judgements of all targets, merged, with suppressions applied, sorted and without secrets."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from trainyard.discover import Target, TargetKind, has_kustomization
-from trainyard.finding import Finding
+from trainyard.finding import Finding, Position
 from trainyard.frozen import dataclass
 from trainyard.masked import MaskedLines
 from trainyard.merged import merged, order
@@ -55,7 +55,11 @@ def conclude(sources: Sources, beside: Sequence[Finding], judgements: Sequence[J
         files = {suppression.file for suppression in suppressions}
         complete = {file for file in files if whole or _has_one_reader(sources.root, file, judgements)}
         findings, suppressed = apply(findings, suppressions, rules=all_rules(), complete_files=complete)
-        findings = [_with_readers(finding, judgements) for finding in findings]
+        readers: dict[Position, set[str]] = {}
+        for judgement in judgements:
+            for suppression in judgement.suppressions:
+                readers.setdefault(suppression.position, set()).add(judgement.target.name)
+        findings = [_with_readers(finding, readers) for finding in findings]
     named = dict.fromkeys(judgement.target.name for judgement in judgements)
     named.update(dict.fromkeys(job for finding in beside for job in finding.jobs))
     return Outcome(
@@ -79,10 +83,9 @@ def _has_one_reader(root: Path, file: str, judgements: Iterable[Judgement]) -> b
     return False
 
 
-def _with_readers(finding: Finding, judgements: Iterable[Judgement]) -> Finding:
+def _with_readers(finding: Finding, readers: Mapping[Position, Iterable[str]]) -> Finding:
     """A finding about a suppression, with the jobs that read it."""
     position = finding.place.position
     if finding.jobs or position is None:
         return finding
-    readers = [j.target.name for j in judgements if any(s.position == position for s in j.suppressions)]
-    return replace(finding, jobs=tuple(sorted(readers)))
+    return replace(finding, jobs=tuple(sorted(readers.get(position, ()))))

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainyard import bounded, codec
+from trainyard import bounded, codec, limits
 from trainyard.bounded import Ended, Here
 from trainyard.cache import LINK, Cache, Digests, text_digest
 from trainyard.commandline import TRACEBACK
@@ -31,6 +31,7 @@ from trainyard.unit import Unit
 if TYPE_CHECKING:
     from trainyard.cluster import Platforms
     from trainyard.render import Rendering
+    from trainyard.suppress import Suppression
 
 BAD_INPUT = declare(
     "INP001",
@@ -274,7 +275,13 @@ class _Run:
             self.begin = lambda target, what: here.begin(number[target.name], what)
             self.doing = here.doing
             for made in self._judgements([targets[item] for item in items]):
-                yield number[made.target.name], codec.packed(made.findings, made.suppressions, made.complete)
+                sent = codec.packed(made.findings, made.suppressions, made.complete)
+                if len(sent) > limits.JUDGEMENT_BYTES:
+                    most = f"findings take more than {limits.JUDGEMENT_BYTES >> 20} MiB"
+                    sent = codec.packed(
+                        [input_finding(InputError(most, made.target.name), made.target.name)], (), False
+                    )
+                yield number[made.target.name], sent
 
         for item, answer in bounded.each(len(targets), work):
             target = targets[item]
@@ -351,6 +358,7 @@ class _Run:
         with result.failing():
             made = read_manifests(target.name, target.files, self.sources)
             result.reads = {file: text_digest(self.sources.text(file)) for file in target.files}
+            _check_number(made[0])
             return made
         return None
 
@@ -408,6 +416,7 @@ class _Run:
                 return None
             unit, origin = prepared.unit(rendering)
             result.reads = rendering.reads
+            _check_number(unit)
             return self._on_platform(result, unit, origin)
         return None
 
@@ -427,18 +436,18 @@ class _Run:
         findings = [without(finding, result.secrets) for finding in without_consequences(result.findings)]
         files = {finding.place.position.file for finding in findings if finding.place.position}
         files |= {file for file, digest in result.reads.items() if len(digest) == _DIGEST_LENGTH}
-        suppressions = tuple(
-            suppression
-            for file in sorted(files)
-            if "lint-jobs:" in (text := self._text(file))
-            for suppression in find(file, text)
-        )
+        suppressions: list[Suppression] = []
+        for file in sorted(files):
+            try:
+                suppressions += find(file, text) if "lint-jobs:" in (text := self._text(file)) else ()
+            except InputError as error:
+                findings.append(input_finding(error, result.target.name))
         target = result.target
         complete = bool(result.reads) and not any(finding.input_error for finding in findings)
         if self.cache is not None and complete and target.name != STDIN and self._steady(result.reads):
             listings = [target.name] if target.kind is TargetKind.JOB else []
             self.cache.put(_key(target), result.reads, listings, codec.encode(findings, suppressions))
-        return Judgement(target, tuple(findings), suppressions, complete)
+        return Judgement(target, tuple(findings), tuple(suppressions), complete)
 
     def _text(self, file: str) -> str:
         try:
@@ -465,6 +474,8 @@ class _Result:
         self.findings: list[Finding] = []
         self.reads: Mapping[str, str] = {}
         self.secrets: set[str] = set()
+        self.told: Counter[str] = Counter()
+        """Problems by rule."""
 
     def fail(self, error: InputError) -> None:
         """The target cannot be judged further."""
@@ -492,7 +503,18 @@ class _Result:
         self.findings.append(broken_finding(f"{why} ({TRACEBACK}=1 shows where)", self.target.name))
 
     def add(self, rule: Rule, problem: Problem, origin: Origin, sources: Sources) -> None:
-        """A rule's problem becomes a finding, with the places where its values were written."""
+        """A rule's problem becomes a finding, with the places where its values were written.
+
+        InputError where the target has too many. Of one rule, those beyond a fifth of that are left out.
+        """
+        self.told[rule.id] += 1
+        if self.told[rule.id] > limits.FINDINGS // 5:
+            if self.told[rule.id] == limits.FINDINGS // 5 + 1:
+                most = f"has more than {limits.FINDINGS // 5} findings of {rule.id}: the rest is left out"
+                self.fail(InputError(most, self.target.name))
+            return
+        if len(self.findings) >= limits.FINDINGS:
+            raise InputError(f"has more than {limits.FINDINGS} findings: no more rules are asked", self.target.name)
         finding = finding_of(rule, problem, origin, self.target.name)
         if problem.fix is not None and self.target.name != STDIN:
             from trainyard.fixes.plan import plan
@@ -529,6 +551,12 @@ def found_by_rules(
             raise Broke(f"{rule.id} broke: {type(error).__name__}: {error}") from error
 
 
+def _check_number(unit: Unit) -> None:
+    if len(unit.objects) > limits.OBJECTS:
+        most = f"holds {len(unit.objects)} objects, and at most {limits.OBJECTS} are judged together"
+        raise InputError(most, unit.name)
+
+
 _DIGEST_LENGTH = 64
 _ALWAYS_READ = ("job.yaml", *KUSTOMIZATION_NAMES)
 _OF_A_PLATFORM = pattern("clusters/[^/]+/platform/")
@@ -554,7 +582,7 @@ def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:
 
 def finding_of(rule: Rule, problem: Problem, origin: Origin, unit: str) -> Finding:
     """A rule's problem as the finding of a unit, with the places where its values were written."""
-    place, *related = [_place(spot, origin) for spot in (problem.spot, *problem.related)]
+    place, *related = [_place(spot, origin) for spot in (problem.spot, *problem.related[: limits.RELATED])]
     return Finding(rule.id, rule.name, rule.severity, problem.message, place, tuple(related), problem.help, (unit,))
 
 

@@ -40,7 +40,10 @@ def node_has_less(workload: Workload) -> Iterator[Problem]:
             available, asked = quantity(node.get(name)), _total(pod_set, name, "requests")
             if workload.cluster is None or available is None or asked <= available:
                 continue
-            largest = max((each for each in pod_set.containers if name in each.requests), key=_amount_of(name))
+            asking = [each for each in pod_set.containers if name in each.requests]
+            if not asking:
+                continue
+            largest = max(asking, key=_amount_of(name))
             yield Problem(
                 f"each pod asks for {name} {largest.requests[name].value}, but a node of cluster "
                 f"{workload.cluster.name} has {node[name]}",

@@ -11,6 +11,7 @@ from typing import Any
 
 from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
+from trainyard.workload.plain import digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,8 @@ class Workload:
     """What the cluster holds before any job comes: runtimes, queues, quotas, namespaces, shared claims. None where
     that is not known, and rules say nothing of what may be missing there."""
 
+    worked_out: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was worked out of it and is asked for again, by who did."""
     _by_kind: dict[str, tuple[Object, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of_kind(self, kind: str) -> tuple[Object, ...]:
@@ -183,6 +186,4 @@ class Workload:
 def _count(value: Any) -> int | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value
-    return int(value) if isinstance(value, str) and value.isdigit() else None
+    return value if isinstance(value, int) else digits(value)

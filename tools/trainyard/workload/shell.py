@@ -25,10 +25,11 @@ _RUNTIME = frozenset({"HOSTNAME", "HOME", "PATH", "PWD", "RANDOM", "USER", "SHEL
 _TESTS = frozenset({"[", "[[", "test"})
 
 # A training command is a few hundred bytes. The bounds keep a script made to grow from eating the machine.
-_SCRIPT_CHARACTERS = 32 * 1024
+SCRIPT_CHARACTERS = 32 * 1024
 _WORD_CHARACTERS = 64 * 1024
 _WORDS = 10_000
 _NESTING = 8
+_COMMANDS = 1_000
 
 
 class _TooMuchError(Exception):
@@ -53,7 +54,7 @@ def commands(
     `arguments` are $0, $1 and so on; `spot` is the field that holds the script. Empty for a script that is far larger
     than a command line, or grows to be.
     """
-    if len(script) > _SCRIPT_CHARACTERS:
+    if len(script) > SCRIPT_CHARACTERS:
         return ()
     try:
         return tuple(_Reader(script, spot, dict(env), set(env), complete, tuple(arguments)).run())
@@ -83,6 +84,7 @@ class _Reader:
     uncertain: bool = False
     all_exported: bool = False
     word_count: int = 0
+    command_count: int = 0
     nesting: int = 0
     here_documents: list[str] = field(default_factory=list)
 
@@ -124,6 +126,9 @@ class _Reader:
         for word in words[:prefix]:
             name, _, value = word.text.partition("=")
             exported[name] = EnvVar(name, value if word.known else None, self.spot, raw=value)
+        self.command_count += 1
+        if self.command_count > _COMMANDS:  # each has its own environment
+            raise _TooMuchError
         yield Command(tuple(words[prefix:]), exported, self.complete)
 
     def _builtin(self, words: list[Word]) -> None:

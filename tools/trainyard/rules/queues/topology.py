@@ -12,6 +12,7 @@ from trainyard.rules.parts import either, items, pairs, word
 from trainyard.rules.queues.kueue import GROUP, cluster_queue, flavors
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
+from trainyard.workload.plain import digits
 
 _PREFIX = "kueue.x-k8s.io/podset-"
 _REQUIRED, _PREFERRED, _FREE = (f"{_PREFIX}{kind}-topology" for kind in ("required", "preferred", "unconstrained"))
@@ -300,9 +301,9 @@ def _slices(spot: Spot, pod_set: PodSet) -> Iterator[Refusal]:
     if size is None:
         return
     pods = pod_set.count.value
-    if not (size.isascii() and size.isdigit() and int(size) > 0):
+    if not digits(size):
         yield spot.below(_SLICE_SIZE), f"{size} is no number of pods", "write a number above 0"
-    elif isinstance(pods, int) and int(size) > pods:
+    elif isinstance(pods, int) and (digits(size) or 0) > pods:
         yield (
             spot.below(_SLICE_SIZE),
             f"a slice of {size} pods is larger than the {pods} of the pod set",
