@@ -2,18 +2,26 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import cmarkgfm
 import pytest
 import yaml
+from cmarkgfm.cmark import Options
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.diff.test_command import NASTY, nasty
 from trainyard.diff.markdown import MARKER, MOST, markdown
+from trainyard.diff.model import Kind
 
 HOME = Path(__file__).resolve().parents[1]
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -31,6 +39,12 @@ else:
 WITHHELD = f"{MARKER}\nThis pull request changes what `tools/diff-jobs` writes. The log of its run shows it.\n"
 
 
+def _steps() -> list[dict[str, Any]]:
+    workflow = yaml.safe_load((HOME / ".github/workflows/comment.yaml").read_text())
+    steps: list[dict[str, Any]] = workflow["jobs"]["comment"]["steps"]
+    return steps
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A folder as the step finds it, with what came of the run."""
@@ -45,8 +59,7 @@ class Step:
         (self.folder / "comments.json").write_text(json.dumps(comments))
         (self.folder / "gh").write_text(GH)
         (self.folder / "gh").chmod(stat.S_IRWXU)
-        workflow = yaml.safe_load((HOME / ".github/workflows/comment.yaml").read_text())
-        (step,) = (step for step in workflow["jobs"]["comment"]["steps"] if "run" in step)
+        (step,) = (step for step in _steps() if "run" in step)
         assert step["shell"] == "python"
         path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
         settings = {"PATH": path, "REPOSITORY": "example/jobs", "HEAD_SHA": sha, "GH_TOKEN": "none"}
@@ -115,6 +128,164 @@ def test_what_it_cannot_have_written_is_not_shown(step: Step, name: str) -> None
     assert step.posted == WITHHELD
 
 
+CODE_OF_A_STRANGER = """\
+<!-- trainyard diff-jobs -->
+```diff
+ a\r```\r\r@security-team [click](https://evil.example) ![x](https://evil.example/t.png)\r\r```x
+```
+"""
+
+
+def test_a_carriage_return_in_a_fence_ends_it(step: Step) -> None:
+    """The renderer ends lines there, so what stands behind it is no code."""
+    assert outside_of_code(CODE_OF_A_STRANGER).links == ["https://evil.example"]
+
+    assert step.run(CODE_OF_A_STRANGER) == (0, "")
+
+    assert step.posted == WITHHELD
+
+
+class Outside(HTMLParser):
+    """What GitHub's renderer makes of a comment, outside of code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self.words: list[str] = []
+        self._code = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [value or "" for name, value in attrs if name in ("href", "src") and tag == "a"]
+        self._code += tag in ("code", "pre")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._code -= tag in ("code", "pre")
+
+    def handle_data(self, data: str) -> None:
+        if not self._code:
+            self.words.append(data)
+
+
+def outside_of_code(comment: str) -> Outside:
+    found = Outside()
+    found.feed(cmarkgfm.github_flavored_markdown_to_html(comment, options=Options.CMARK_OPT_UNSAFE))
+    return found
+
+
+TAGS = re.findall(r"\w+", "h3 p strong ul li table thead tbody tr th td details summary code pre")
+WORDS = re.findall(
+    "[A-Za-z]+",
+    """
+    Jobs since new edited renamed removed platform shared findings errors fixed no job and changes The base same for It
+    does not render before after error warning info rendered objects Left out since a comment holds characters more
+    shows all of it this is created when merged once edit reach its run the name that old stopped claim stays applied to
+    cluster jobs only runs exist are left as they
+    """,
+)
+
+
+def is_harmless(comment: str) -> bool:
+    """True where the renderer shows nothing outside of code but words of ours."""
+    found = outside_of_code(comment)
+    words = set(re.findall("[A-Za-z]+", re.sub(r"\([0-9a-f]{12}\)", "", " ".join(found.words))))
+    return found.tags <= set(TAGS) and not found.links and words <= set(WORDS)
+
+
+@pytest.mark.parametrize("value", NASTY)
+def test_what_is_posted_shows_words_of_ours_and_code(value: str) -> None:
+    assert is_harmless(markdown(nasty(value)))
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_change_is_posted(step: Step, kind: Kind) -> None:
+    (folder,) = nasty("a@b.c").folders
+    comment = markdown(replace(nasty("a"), folders=(replace(folder, kind=kind),) * 2))
+
+    assert step.run(comment) == (0, "")
+
+    assert step.posted == comment
+    assert is_harmless(comment)
+
+
+PIECES = (
+    *HOSTILE.values(),
+    *("\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u202e", "\x00", "\t", "    ", "\n", "\n\n", "`", "```", "~~~"),
+    *(
+        "@a",
+        "a@b.c",
+        "a&#64;b&#46;c",
+        "a&#x40;b",
+        "&commat;b",
+        "&#064;b",
+        "www.a.b",
+        "https://a.b",
+        "a.b/c#1",
+        "#1",
+        "[a](b)",
+    ),
+    *(
+        "<code>",
+        "</code>",
+        "<!--",
+        "-->",
+        "<pre>",
+        "<details>",
+        "</details>",
+        "<img src=x>",
+        "<a href=x>",
+        "<b>",
+        "|",
+        "**",
+    ),
+    *(
+        "### Approved by the platform team",
+        "Approved",
+        "LGTM",
+        "- [x] reviewed",
+        "> said",
+        "1. a",
+        "---",
+        "===",
+        "\\",
+        "$x$",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def is_ours() -> Callable[[str], bool]:
+    """The check of the step, as it stands in the workflow."""
+    script = next(step["run"] for step in _steps() if "run" in step)
+    scope: dict[str, Any] = {}
+    exec(script.partition("folder = pathlib")[0].replace('os.environ["REPOSITORY"]', '""'), scope)
+    check: Callable[[str], bool] = scope["is_ours"]
+    return check
+
+
+@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from(NASTY), st.lists(st.tuples(st.integers(0), st.integers(0, 3), st.sampled_from(PIECES)), max_size=4)
+)
+def test_nothing_that_passes_the_check_shows_anything_else(
+    is_ours: Callable[[str], bool], value: str, changes: list[tuple[int, int, str]]
+) -> None:
+    comment = markdown(nasty(value))
+    for at, gone, piece in changes:
+        at %= len(comment)
+        comment = comment[:at] + piece + comment[at + gone :]
+
+    assert not is_ours(comment) or is_harmless(comment)
+
+
+@pytest.mark.parametrize("line", ["### Approved by the platform team", "Approved", "**new** all checks: pass", "LGTM."])
+def test_plain_words_of_a_stranger_are_not_shown(step: Step, line: str) -> None:
+    assert step.run(f"{MARKER}\n{line}\n") == (0, "")
+
+    assert step.posted == WITHHELD
+
+
 @pytest.mark.parametrize("comment", ["", "Hello", f"x{MARKER}\n", f"{MARKER}\n{'a' * (MOST + 1)}@b", "\x00" * 999_999])
 def test_what_is_no_comment_of_ours_is_not_shown(step: Step, comment: str) -> None:
     assert step.run(comment) == (0, "")
@@ -156,8 +327,7 @@ def test_another_pull_request_is_not_commented_on(step: Step) -> None:
 def test_a_run_that_left_nothing_is_no_failure(step: Step) -> None:
     step.run("", sha="f" * 40)
     (step.folder / "diff-jobs/comment.md").unlink()
-    workflow = yaml.safe_load((HOME / ".github/workflows/comment.yaml").read_text())
-    script = workflow["jobs"]["comment"]["steps"][-1]["run"]
+    script = _steps()[-1]["run"]
     settings = {"REPOSITORY": "example/jobs", "HEAD_SHA": SHA}
 
     assert subprocess.run([sys.executable, "-c", script], cwd=step.folder, env=settings).returncode == 0

@@ -36,6 +36,15 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-P", "-m", "trainyard", *map(str, arguments)]
 
 
+def copied_linter(place: Path) -> Path:
+    """A copy of the linter, for a test that spoils it: it runs where PYTHONPATH names its tools/."""
+    for part in ("tools/trainyard", "schemas"):
+        shutil.copytree(HOME / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
+    (place / ".tools/bin").mkdir(parents=True)
+    (place / ".tools/bin/render").symlink_to(HOME / ".tools/bin/render")
+    return place
+
+
 @dataclass(frozen=True, slots=True)
 class Repository:
     """A repository at `root`."""

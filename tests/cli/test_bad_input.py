@@ -82,6 +82,22 @@ CASES: dict[str, tuple[Callable[[Repository], object], str]] = {
         f"{LLAMA}/job.yaml:2:9: byte 0xEF is not UTF-8 text",
     ),
     "empty file": (write(f"{LLAMA}/job.yaml", b""), f"{LLAMA}/job.yaml: expected one TrainingJob, found no documents"),
+    "job.yaml that is a list": (
+        write(f"{LLAMA}/job.yaml", "# a list\n[1, 2]\n"),
+        f"{LLAMA}/job.yaml:2:1: expected a TrainingJob, found a list",
+    ),
+    "job.yaml that is a list of maps": (
+        write(f"{LLAMA}/job.yaml", "- a: 1\n"),
+        f"{LLAMA}/job.yaml:1:1: expected a TrainingJob, found a list",
+    ),
+    "job.yaml that is a number": (
+        write(f"{LLAMA}/job.yaml", "5\n"),
+        f"{LLAMA}/job.yaml:1:1: expected a TrainingJob, found the integer 5",
+    ),
+    "job.yaml that is a text": (
+        write(f"{LLAMA}/job.yaml", '"x"\n'),
+        f'{LLAMA}/job.yaml:1:1: expected a TrainingJob, found the string "x"',
+    ),
     "no object": (write(KUSTOMIZATION, "- a\n- b\n"), f"{KUSTOMIZATION}:1:1: "),
     "FIFO": (pipe, f"{KUSTOMIZATION}:8:9: job.yaml names what is not a plain file"),
     "two kustomizations": (

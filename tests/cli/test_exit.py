@@ -1,7 +1,6 @@
 """Exit codes, and how a run ends that is not let finish."""
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import GPT2, HOME, LLAMA, POD, Repository, command, environment
+from tests.cli.command import GPT2, LLAMA, POD, Repository, command, copied_linter, environment
 
 
 @pytest.fixture
@@ -106,42 +105,44 @@ def test_a_full_disk(checkout: Repository, tmp_path: Path) -> None:
     )
 
 
-def _linter(place: Path) -> Path:
-    for part in ("tools/trainyard", "schemas"):
-        shutil.copytree(HOME / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
-    (place / ".tools/bin").mkdir(parents=True)
-    (place / ".tools/bin/render").symlink_to(HOME / ".tools/bin/render")
-    return place
-
-
 @pytest.mark.claim("exit-codes")
 @pytest.mark.parametrize(
     ("script", "words"),
-    [
-        (None, "render is missing"),
-        ("kill -9 $$", "stopped the renderer (signal 9)"),
-        ("exit 7", "stopped the renderer (exit code 7)"),
-    ],
+    [("kill -9 $$", "stopped the renderer (signal 9)"), ("exit 7", "stopped the renderer (exit code 7)")],
 )
-def test_a_program_that_is_missing_or_breaks(
-    script: str | None, words: str, checkout: Repository, tmp_path: Path
+def test_a_renderer_that_breaks_is_told_of_each_job_and_manifests_are_judged(
+    script: str, words: str, checkout: Repository, tmp_path: Path
 ) -> None:
-    linter = _linter(tmp_path / "linter")
-    (linter / ".tools/bin" / "render").unlink()
-    if script:
-        (linter / ".tools/bin" / "render").write_text(f"#!/bin/sh\n{script}\n")
-        (linter / ".tools/bin" / "render").chmod(0o755)
+    linter = copied_linter(tmp_path / "linter")
+    (linter / ".tools/bin/render").unlink()
+    (linter / ".tools/bin/render").write_text(f"#!/bin/sh\n{script}\n")
+    (linter / ".tools/bin/render").chmod(0o755)
+    checkout.write("manifests/pod.yaml", POD.replace("kind: Pod", "kind: Podd"))
+
+    done = checkout.lint(GPT2, LLAMA, "manifests", PYTHONPATH=str(linter / "tools"))
+
+    assert (done.returncode, done.stderr) == (3, "")
+    first, second, *_, last = done.stdout.splitlines()
+    assert first == f"error: {GPT2}: {words}"
+    assert second == f"error: {LLAMA}: {words}"
+    assert "manifests/pod.yaml" in done.stdout
+    assert last.startswith("2 faults of the linter, ")
+
+
+def test_a_renderer_that_is_missing_is_a_fault_of_the_run(checkout: Repository, tmp_path: Path) -> None:
+    linter = copied_linter(tmp_path / "linter")
+    (linter / ".tools/bin/render").unlink()
 
     done = checkout.lint(PYTHONPATH=str(linter / "tools"))
 
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("lint-jobs: fault: ")
-    assert words in done.stderr
+    assert "render is missing" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 def test_a_rule_that_breaks_is_named_and_its_traceback_can_be_had(checkout: Repository, tmp_path: Path) -> None:
-    linter = _linter(tmp_path / "linter")
+    linter = copied_linter(tmp_path / "linter")
     with (linter / "tools/trainyard/rules/gang.py").open("a") as module:
         module.write(
             "\n@rule('XXX001', 'breaks', Severity.ERROR, needs=Workload)\ndef breaks(workload):\n    '''Page.'''\n"
@@ -151,11 +152,9 @@ def test_a_rule_that_breaks_is_named_and_its_traceback_can_be_had(checkout: Repo
 
     done = checkout.lint(GPT2, **tools)
 
-    assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr == (
-        rf"lint-jobs: fault: XXX001 broke on {GPT2}: ValueError: ::error::\x1b[31m (LINT_JOBS_TRACEBACK=1 shows where)"
-        "\n"
-    )
+    assert (done.returncode, done.stderr) == (3, "")
+    words = r"XXX001 broke: ValueError: ::error::\x1b[31m (LINT_JOBS_TRACEBACK=1 shows where)"
+    assert done.stdout == f"error: {GPT2}: {words}\n\n1 fault of the linter in 1 of 1 job\n"
     shown = subprocess.run(
         command(GPT2),
         cwd=checkout.root,
@@ -169,16 +168,17 @@ def test_a_rule_that_breaks_is_named_and_its_traceback_can_be_had(checkout: Repo
 
 
 def _children(process: int) -> list[int]:
+    """All processes below one."""
     try:
-        listed = Path(f"/proc/{process}/task/{process}/children").read_text()
+        listed = [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
     except OSError:
         return []
-    return [int(child) for child in listed.split()]
+    return [*listed, *(below for child in listed for below in _children(child))]
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_leaves_nothing_behind(how: signal.Signals, checkout: Repository, tmp_path: Path) -> None:
-    linter = _linter(tmp_path / "linter")
+    linter = copied_linter(tmp_path / "linter")
     slow = linter / ".tools/bin/render"
     slow.unlink()
     slow.write_text("#!/bin/sh\nexec sleep 60\n")

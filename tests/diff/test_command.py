@@ -118,6 +118,18 @@ def test_a_base_that_does_not_render_is_told(repository: Path) -> None:
     assert "it does not render: jobs/research/llama-8b-sft/kustomization.yaml" in diff(repository, "HEAD").out
 
 
+def test_a_job_file_that_is_no_map_leaves_the_other_jobs_compared(repository: Path) -> None:
+    file = "jobs/research/llama-8b-sft/job.yaml"
+    (repository / file).write_text("- a: 1\n")
+    edit(repository, "jobs/research/gpt2-124m/job.yaml", "nodes: 4", "nodes: 6")
+
+    said = diff(repository, "main")
+
+    assert (said.code, said.errors) == (0, "")
+    assert f"it does not render: {file}:1:1: expected a TrainingJob, found a list" in said.out
+    assert "edited jobs/research/gpt2-124m" in said.out
+
+
 def test_a_renamed_job_keeps_what_had_its_old_name_by_chance() -> None:
     def settings(name: str, nodes: int) -> list[dict[str, object]]:
         data = {"TRAINER_MODEL": "gpt2-355m", "TRAINER_RUN": name, "WORLD": str(nodes)}
@@ -251,7 +263,7 @@ def test_nothing_of_a_stranger_is_markup(value: str) -> None:
     assert tags(html(nasty(value))) == tags(html(nasty("plain")))
 
     comment = markdown(nasty(value))
-    outside = re.sub(r"(?ms)^(`{3,})diff\n.*?^\1$", "", comment)
+    outside = re.sub(r"(?ms)^(`{3,})diff\n.*?^\1$", "", comment).replace("&#64;<!---->", "&#64;")
     assert tags(outside) == tags(re.sub(r"(?ms)^(`{3,})diff\n.*?^\1$", "", markdown(nasty("plain"))))
     assert not re.search(r"[@\[\]\\~$*]", re.sub(r"\*\*(shared|error)\*\*|<code>[^<>`@\[\]\\~$*]*</code>", "", outside))
     shown = re.findall(r"<code>(.*?)</code>", outside)

@@ -178,6 +178,15 @@ def test_a_job_that_cannot_be_planned_is_told_where(checkout: Path, old: str, ne
     assert re.search(message, said.errors), said.errors
 
 
+def test_a_job_file_that_is_no_map_is_told_where(checkout: Path) -> None:
+    (checkout / JOB / "job.yaml").write_text("- a: 1\n")
+
+    said = plan(JOB, cwd=checkout)
+
+    assert (said.code, said.out) == (2, "")
+    assert said.errors == f"plan-job: {JOB}/job.yaml:1:1: expected a TrainingJob, found a list\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

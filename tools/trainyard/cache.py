@@ -235,7 +235,7 @@ def _kept(file: Path) -> bytes:
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST:
             raise OSError(f"{file} is no entry")
         with open(descriptor, "rb", closefd=False) as opened:
-            return opened.read(_LARGEST)
+            return opened.read(facts.st_size)
     finally:
         os.close(descriptor)
 

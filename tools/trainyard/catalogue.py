@@ -45,6 +45,8 @@ _LIBRARIES = {
 }
 _CHOICE_FUNCTIONS = ("allgather", "allreduce", "broadcast", "reduce", "reducescatter")
 _INTERFACE = pattern(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,14}(:\d+)?\Z")
+_LONGEST = 40
+"""Characters of a number that a library can hold."""
 _C_INTEGER = pattern(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)\Z")
 
 
@@ -123,7 +125,7 @@ class Variable:
     def _out_of_range(self, value: str) -> str:
         if self.min is None and self.max is None and not self.is_integer:
             return ""
-        if not _C_INTEGER.match(value):
+        if not _C_INTEGER.match(value) or len(value) > _LONGEST:
             return "is not a whole number"
         number = int(value, 0 if value.lower().lstrip("+-").startswith("0x") else 10)
         if self.min is not None and number < self.min:

@@ -92,6 +92,10 @@ class Platforms:
         except InputError as error:
             self._known[folder] = error
 
+    def refuse(self, folder: str, error: InputError) -> None:
+        """Do not look at a platform folder any more."""
+        self._known[folder] = error
+
     def reads(self, unit: Unit) -> Mapping[str, str]:
         """What the judgement of a unit depends on beside its own files. InputError where its platform is broken."""
         folder = _folder_of(unit)

@@ -1,5 +1,6 @@
-"""Findings and suppressions as plain JSON data and back, for the cache."""
+"""Findings and suppressions as plain JSON data and back, for the cache and from process to process."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,12 +34,30 @@ def decode(kept: Any) -> tuple[tuple[Finding, ...], tuple[Suppression, ...], tup
             related=tuple(_read_place(place) for place in item["related"]),
             help=item["help"],
             jobs=tuple(item["jobs"]),
+            input_error=item["input_error"],
             fix=_read_fix(item["fix"]),
         )
         for item in kept["findings"]
     )
     not_judged = tuple(NotJudged(job, what, why, _read_place(at)) for job, what, why, at in kept["not_judged"])
     return findings, tuple(_read_suppression(item) for item in kept["suppressions"]), not_judged
+
+
+def packed(
+    findings: Sequence[Finding],
+    suppressions: Sequence[Suppression],
+    complete: bool,
+    not_judged: Sequence[NotJudged] = (),
+) -> bytes:
+    """What `unpacked` reads."""
+    return json.dumps([encode(findings, suppressions, not_judged), complete]).encode()
+
+
+def unpacked(sent: bytes) -> tuple[tuple[Finding, ...], tuple[Suppression, ...], bool, tuple[NotJudged, ...]]:
+    """Findings, suppressions, whether they are complete, and what was not judged, from another process."""
+    kept, complete = json.loads(sent)
+    findings, suppressions, not_judged = decode(kept)
+    return findings, suppressions, complete, not_judged
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -51,6 +70,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "related": [_place(place) for place in finding.related],
         "help": finding.help,
         "jobs": finding.jobs,
+        "input_error": finding.input_error,
         "fix": None if (fix := finding.fix) is None else [fix.says, fix.safe, fix.refused, *map(_edit, fix.edits)],
     }
 

@@ -16,8 +16,8 @@ HEAD = """\
 # Fabrics
 
 Written by `tools/update-docs` from `overlays/<fabric>/fabric.yaml` and its comments. A fabric is one fact sheet; the
-wiring copies it into the pods of every job on a cluster that has it.<!-- claim: each-number-is-wired --> The interface by
-which ranks meet is the cluster's (`network.interface` in `clusters/<name>/facts/cluster.yaml`), on any
+wiring copies it into the pods of every job on a cluster that has it.<!-- claim: each-number-is-wired --> The interface
+by which ranks meet is the cluster's (`network.interface` in `clusters/<name>/facts/cluster.yaml`), on any
 fabric.<!-- claim: each-number-is-wired --> What the sheets say of drivers, plugins and NCCL was read and not tried:
 such networks were not at hand.
 """
@@ -49,7 +49,7 @@ def settings(text: str) -> Iterator[Setting]:
         if stripped.startswith("#"):
             comment.append(stripped.lstrip("# "))
             continue
-        match = re.fullmatch(r"( *)([^:]+):(?: (.*))?", line)
+        match = re.fullmatch(r"( *)([^ :][^:]*):(?: (.*))?", line)
         if not match:
             comment = []
             continue

@@ -4,6 +4,9 @@ from enum import IntEnum
 
 from trainyard.frozen import dataclass
 
+BROKE = "INP002"
+"""The rule of findings that stand for a fault of the linter."""
+
 
 class Severity(IntEnum):
     """How much a finding matters. An error fails or loses data, a warning costs speed or money, info is advice."""
@@ -97,6 +100,6 @@ class Finding:
     jobs: tuple[str, ...] = ()
     """Folders (or manifest files) of the jobs that the cause reaches, sorted."""
     input_error: bool = False
-    """True where the input could not be judged, which is exit code 2."""
+    """True where the input could not be judged, which is exit code 2, or 3 where that is the linter's fault."""
     fix: Fix | None = None
     """None where the rule knows none."""

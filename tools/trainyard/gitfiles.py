@@ -32,9 +32,10 @@ def extract(root: Path, commit: str, parts: Sequence[str], to: Path) -> None:
     Files are as they are stored, whatever a .gitattributes says of them: that is what Flux applies.
     """
     listed = _run(root, ("ls-tree", "-r", "-z", commit, "--", *parts), None, b"").split(b"\0")
-    entries = [
-        _Entry(*about.split(b" "), name) for about, _, name in (each.partition(b"\t") for each in listed if each)
-    ]
+    entries = []
+    for about, _, name in (each.partition(b"\t") for each in listed if each):
+        mode, kind, id = about.split(b" ")
+        entries.append(_Entry(mode, kind, id, name))
     blobs = [entry for entry in entries if entry.kind == b"blob"]
     contents = _contents(root, [entry.id for entry in blobs])
     for entry, content in zip(blobs, contents, strict=True):

@@ -26,6 +26,8 @@ class Cause:
 
 def explain(error: str, folder: str) -> Cause:
     """The cause at the end of an error chain, which began at `folder`."""
+    if len(error) > _BEGINNING + _ENDING:
+        error = f"{error[:_BEGINNING]} ... {error[-_ENDING:]}"
     inner = _INNER_FOLDER.findall(error)
     found = Cause("", inner[-1] if inner else folder)
     named = _NAMED.split(error)
@@ -38,6 +40,8 @@ def explain(error: str, folder: str) -> Cause:
     return replace(found, message=detail, text=subject)
 
 
+_BEGINNING, _ENDING = 1024, 3072
+"""Characters of an error that are read: a stranger's names can make it as long as a file."""
 _INNER_FOLDER = pattern(r"recursed accumulation of path '([^']*)'")
 _NAMED = pattern(r"(?:accumulating|merging) resources from '([^']*)': ")
 _WRAPPING = pattern(

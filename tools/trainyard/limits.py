@@ -26,3 +26,30 @@ RENDER_BYTES = 2 * 1024 * 1024 * 1024
 
 RENDERED_BYTES = 64 * 1024 * 1024
 """What one folder may render to."""
+
+OBJECTS = 5_000
+"""Objects of one target: a job has twenty."""
+
+FINDINGS = 5_000
+"""Findings of one target, and of one rule a fifth of it: nobody reads more."""
+
+SUPPRESSIONS = 1_000
+"""Comments that silence a finding, in one file."""
+
+MESSAGE_CHARACTERS = 4_000
+"""One text of a finding."""
+
+RELATED = 100
+"""Other places that one finding names."""
+
+JUDGEMENT_BYTES = 64 * 1024 * 1024
+"""All that is told of one target."""
+
+JUDGE_SECONDS = 60
+"""Processor time for one step of the judgement of one target: its kustomizations, its rules. A job takes 0.1 s."""
+
+JUDGE_BYTES = 2 * 1024 * 1024 * 1024
+"""Memory of the process that judges, beyond what it starts with. A job takes 30 MiB."""
+
+JUDGE_SILENCE = 900
+"""Wall time in which that process has to come to a verdict, rendering and a busy machine included."""

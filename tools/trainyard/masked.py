@@ -1,9 +1,11 @@
 """Keeps secrets that stand in manifests out of what is printed about them."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
+from trainyard import limits
 from trainyard.finding import Finding, Position
 from trainyard.sources import Sources
 
@@ -14,6 +16,8 @@ SHOWN = 4
 """Characters of a secret that are shown, so that its owner knows it again."""
 
 _CUT = "..."
+_MOST = 100
+"""Of a text with more secrets nothing is shown."""
 _SHORTEST = 6
 """A shorter text is too likely to be part of other words."""
 
@@ -25,6 +29,7 @@ class MaskedLines:
         self._sources = sources
         self._secrets: dict[str, list[Position]] = defaultdict(list)
         self._starts: dict[str, dict[int, int]] = {}
+        self._shown: dict[tuple[str, int], str] = {}
         for finding in findings:
             position = finding.place.position
             if finding.rule == SECRET and position is not None:
@@ -32,12 +37,16 @@ class MaskedLines:
 
     def line(self, file: str, number: int) -> str | None:
         """A line, counted from 1, without the secrets in it; None where there is none."""
+        known = self._shown.get((file, number))
+        if known is not None:
+            return known
         lines = self._sources.lines(file)
         if not 0 < number <= len(lines):
             return None
         line = lines[number - 1]
         start = self._masked_from(file).get(number)
-        return without_tokens(line if start is None else _cut(line, start))
+        shown = self._shown[file, number] = without_tokens(line if start is None else _cut(line, start))
+        return shown
 
     def _masked_from(self, file: str) -> dict[int, int]:
         """For each line that holds a secret, or a part of one, how many of its characters may be shown."""
@@ -46,8 +55,9 @@ class MaskedLines:
         found = self._starts.get(file)
         if found is None:
             found = self._starts[file] = {}
+            ends = _Ends(self._sources, file)
             for position in self._secrets[file]:
-                last = _last_line(self._sources, file, position)
+                last = ends.last_line(position)
                 for line in range(position.line, last + 1):
                     start = position.column - 1 + SHOWN if line == position.line else 0
                     found[line] = min(found.get(line, start), start)
@@ -55,13 +65,14 @@ class MaskedLines:
 
 
 def without(finding: Finding, secrets: Iterable[str]) -> Finding:
-    """A finding that quotes none of the secrets, and nothing that looks like one."""
+    """A finding that quotes none of the secrets, and nothing that looks like one, in texts of a bounded length."""
 
     def clean(text: str) -> str:
         for secret in secrets:
             if len(secret) >= _SHORTEST:
                 text = text.replace(secret, secret[:SHOWN] + _CUT)
-        return without_tokens(text)
+        text = without_tokens(text)
+        return text if len(text) <= limits.MESSAGE_CHARACTERS else text[: limits.MESSAGE_CHARACTERS] + _CUT
 
     return replace(
         finding,
@@ -76,7 +87,10 @@ def without_tokens(text: str) -> str:
     """A text in which everything that looks like a token of a known kind is cut."""
     from trainyard.rules.secrets import known_secrets
 
-    for secret in known_secrets(text):
+    secrets = dict.fromkeys(known_secrets(text))
+    if len(secrets) > _MOST:
+        return _CUT
+    for secret in secrets:
         text = text.replace(secret, secret[:SHOWN] + _CUT)
     return text
 
@@ -87,20 +101,35 @@ def _cut(line: str, start: int) -> str:
     return line if len(line) <= start else line[:start] + _CUT
 
 
-def _last_line(sources: Sources, file: str, position: Position) -> int:
-    """The last line of the text that stands at a position or around it; of the file where that cannot be told."""
-    import yaml
+class _Ends:
+    """Where the texts of a file end that have several lines."""
 
-    try:
-        for token in yaml.scan(sources.text(file), Loader=yaml.CSafeLoader):
-            if not isinstance(token, yaml.ScalarToken):
-                continue
-            start, end = token.start_mark, token.end_mark
-            if start.line < position.line <= end.line + 1 and (end.line + 1, end.column) >= (
-                position.line,
-                position.column,
-            ):
-                return int(end.line) + 1 if end.column else int(end.line)
-    except yaml.YAMLError:
-        return len(sources.lines(file))
-    return position.line
+    def __init__(self, sources: Sources, file: str) -> None:
+        import yaml
+
+        self._lines = len(sources.lines(file))
+        self._texts: list[tuple[int, int, int]] = []
+        """First line, last line and last column, the lines from 1, in order."""
+        self._is_known = True
+        try:
+            for token in yaml.scan(sources.text(file), Loader=yaml.CSafeLoader):
+                if isinstance(token, yaml.ScalarToken):
+                    self._texts.append((token.start_mark.line + 1, token.end_mark.line + 1, token.end_mark.column))
+        except yaml.YAMLError:
+            self._is_known = False
+
+    def last_line(self, position: Position) -> int:
+        """The last line of the text that stands at a position or around it; of the file where that is not known."""
+        if not self._is_known:
+            return self._lines
+        at = bisect_left(self._texts, position.line, key=lambda text: text[1])
+        for first, last, column in self._texts[at : at + _NEAR]:
+            if first > position.line:
+                return position.line
+            if (last, column) >= (position.line, position.column):
+                return last if column else last - 1
+        return position.line if len(self._texts) <= at + _NEAR else self._lines
+
+
+_NEAR = 1_000
+"""Texts of one line that are looked at."""

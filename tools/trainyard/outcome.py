@@ -1,13 +1,13 @@
 """What a run comes to: the judgements of all targets, merged, with suppressions applied, sorted and without secrets."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard.contract import without_echoes
 from trainyard.discover import Target, TargetKind, has_kustomization
-from trainyard.finding import Finding, NotJudged
+from trainyard.finding import Finding, NotJudged, Position
 from trainyard.frozen import dataclass
 from trainyard.masked import MaskedLines
 from trainyard.merged import merged, order
@@ -81,7 +81,11 @@ def conclude(
         known = [name for name, is_complete in jobs.items() if is_complete and whole]
         findings, by_owners = exempted(findings, exempt, rules, known)
         silenced = [*by_comments, *by_owners]
-        findings = [_with_readers(finding, judgements) for finding in findings]
+        readers: dict[Position, set[str]] = {}
+        for judgement in judgements:
+            for suppression in judgement.suppressions:
+                readers.setdefault(suppression.position, set()).add(judgement.target.name)
+        findings = [_with_readers(finding, readers) for finding in findings]
     findings = without_echoes(findings)
     reached = {job for finding in findings for job in finding.jobs}
     counted = [each for each in judgements if each.target.name not in uncounted or each.target.name in reached]
@@ -109,10 +113,9 @@ def _has_one_reader(root: Path, file: str, judgements: Iterable[Judgement]) -> b
     return False
 
 
-def _with_readers(finding: Finding, judgements: Iterable[Judgement]) -> Finding:
+def _with_readers(finding: Finding, readers: Mapping[Position, Iterable[str]]) -> Finding:
     """A finding about a suppression, with the jobs that read it."""
     position = finding.place.position
     if finding.jobs or position is None:
         return finding
-    readers = [j.target.name for j in judgements if any(s.position == position for s in j.suppressions)]
-    return replace(finding, jobs=tuple(sorted(readers)))
+    return replace(finding, jobs=tuple(sorted(readers.get(position, ()))))

@@ -2,23 +2,26 @@
 
 import gc
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainyard import codec
+from trainyard import bounded, codec, limits
 from trainyard.applied import entry_of, entry_targets, without_echoes
+from trainyard.bounded import Ended, Here
 from trainyard.brief import told_briefly
 from trainyard.cache import LINK, Cache, Digests, text_digest
+from trainyard.commandline import TRACEBACK
 from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Discovery, Target, TargetKind, has_kustomization
-from trainyard.errors import Fault, InputError
+from trainyard.errors import Fault, InputError, UsageError
 from trainyard.exempt import LIST, exemptions
 from trainyard.fetched import fetched_otherwise
 from trainyard.fieldpath import format_path, lookup
-from trainyard.finding import Finding, NotJudged, Place, Position, Severity
+from trainyard.finding import BROKE, Finding, NotJudged, Place, Position, Severity
 from trainyard.masked import SECRET, without
 from trainyard.objects import Object, Spot
 from trainyard.origin import Origin
@@ -32,6 +35,7 @@ from trainyard.unit import Unit
 if TYPE_CHECKING:
     from trainyard.cluster import Platforms
     from trainyard.render import Rendering
+    from trainyard.suppress import Suppression
 
 BAD_INPUT = declare(
     "INP001",
@@ -39,8 +43,10 @@ BAD_INPUT = declare(
     Severity.ERROR,
     """The input cannot be judged, so nothing is said about what it would do.
 
-    Broken YAML, a key that stands twice, a base that does not exist, a patch that hits nothing, a file that is too
-    large or cannot be read, a kustomization that reaches out of the repository or onto the network. The exit code is 2.
+    Broken YAML, a base that does not exist, a patch that hits nothing, a file that is too large or cannot be read, a
+    kustomization that reaches out of the repository or onto the network. Also what is judged only in part: a key that
+    stands twice, of which the last counts; more findings of one rule than anybody reads; more objects, memory or time
+    than a job needs. The exit code is 2, and all other jobs are judged.
 
     Bad:
         # kustomization.yaml
@@ -55,6 +61,25 @@ BAD_INPUT = declare(
           target: {kind: Job}
 
     Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/
+    """,
+)
+
+LINTER_BROKE = declare(
+    BROKE,
+    "linter-broke",
+    Severity.ERROR,
+    """The linter broke on this input, so it is not known whether it would train.
+
+    A rule that raises, a renderer that ends: this is a fault of the linter or of the machine, not of the job. The exit
+    code is 3, and all other jobs are judged. With LINT_JOBS_TRACEBACK=1 standard error shows where it broke.
+
+    Bad:
+        # lint-jobs
+        error: jobs/research/llama-8b-sft: RDV004 broke: ValueError: 12
+
+    Good:
+        # lint-jobs
+        1 job passes
     """,
 )
 
@@ -143,6 +168,23 @@ def input_finding(error: InputError, unit: str) -> Finding:
     )
 
 
+def broken_finding(why: str, unit: str) -> Finding:
+    """The finding that stands for a fault of the linter."""
+    rule = LINTER_BROKE
+    place = Place("", "", Position(unit, 0, 0))
+    return Finding(rule.id, rule.name, rule.severity, why, place, jobs=(unit,), input_error=True)
+
+
+def _ended_finding(ended: Ended, unit: str) -> Finding:
+    """The finding that stands for a target at which the process that judges came to its end."""
+    at = f" (at {ended.at})" if ended.at else ""
+    return (
+        input_finding(InputError(ended.why + at, unit), unit)
+        if ended.too_much
+        else broken_finding(ended.why + at, unit)
+    )
+
+
 class _Run:
     """The state of one run: what was read, and how far it is."""
 
@@ -164,6 +206,10 @@ class _Run:
         self.text_digests: dict[str, str] = {}
         self.clear: dict[str, bool] = {}
         """Of what results have in common, by name: True where no file that differs is near it."""
+        self.begin: Callable[[Target, str], None]
+        """Says which target is judged from here, and what is done first."""
+        self.doing: Callable[[str], None]
+        """Says what else is done there."""
 
     @cached_property
     def rules(self) -> Mapping[str, Rule]:
@@ -224,12 +270,42 @@ class _Run:
         done = {target.name: kept for target in targets if (kept := self._kept(target)) is not None}
         fresh = [target for target in targets if target.name not in done]
         try:
-            for made in self._judgements(fresh):
-                done[made.target.name] = made
-                self._tell(f"judged {len(done)} of {len(targets)}")
+            while fresh:
+                for target, made in self._apart(fresh):
+                    if made is not None:
+                        done[target.name] = made
+                        self._tell(f"judged {len(done)} of {len(targets)}")
+                fresh = [target for target in fresh if target.name not in done]
         finally:
             self._tell("")
         return [done[target.name] for target in targets]
+
+    def _apart(self, targets: Sequence[Target]) -> Iterator[tuple[Target, Judgement | None]]:
+        """Judgements of a process that is ended where a target asks for too much. None where its platform did."""
+        number = {target.name: item for item, target in enumerate(targets)}
+
+        def work(items: Sequence[int], here: Here) -> Generator[tuple[int, bytes], None, None]:
+            self.begin = lambda target, what: here.begin(number[target.name], what)
+            self.doing = here.doing
+            for made in self._judgements([targets[item] for item in items]):
+                sent = codec.packed(made.findings, made.suppressions, made.complete, made.not_judged)
+                if len(sent) > limits.JUDGEMENT_BYTES:
+                    most = f"findings take more than {limits.JUDGEMENT_BYTES >> 20} MiB"
+                    sent = codec.packed(
+                        [input_finding(InputError(most, made.target.name), made.target.name)], (), False
+                    )
+                yield number[made.target.name], sent
+
+        for item, answer in bounded.each(len(targets), work):
+            target = targets[item]
+            if not isinstance(answer, Ended):
+                findings, suppressions, complete, not_judged = codec.unpacked(answer)
+                yield target, Judgement(target, findings, suppressions, complete, not_judged=not_judged)
+            elif _OF_A_PLATFORM.match(f"{answer.at}/"):
+                self.platforms.refuse(answer.at, InputError(answer.why, answer.at))
+                yield target, None
+            else:
+                yield target, Judgement(target, (_ended_finding(answer, target.name),), (), complete=False)
 
     def _tell(self, text: str) -> None:
         if self.progress:
@@ -260,16 +336,21 @@ class _Run:
         from trainyard import schema
         from trainyard.unjudged import gaps
 
-        found = list(found_by_rules(self.rules, unit))
-        for refused in schema.check([unit]):
-            spot = Spot(refused.object, refused.path, at_key=refused.at_key)
-            problem = Problem(refused.message, spot, (), refused.help, refused.fix)
-            found.append((self.rules[refused.rule_id], problem))
-        for rule, problem in found:
-            result.add(rule, problem, origin, self.sources)
-        for gap in gaps(unit, found):
-            place = _place(gap.spot, origin)
-            result.not_judged.append(NotJudged(result.target.name, gap.what, gap.why, place))
+        found: list[tuple[Rule, Problem]] = []
+        with result.failing():
+            for rule, problem in found_by_rules(self.rules, unit, self.doing):
+                result.add(rule, problem, origin, self.sources)
+                found.append((rule, problem))
+            self.doing("schemas")
+            for refused in schema.check([unit]):
+                spot = Spot(refused.object, refused.path, at_key=refused.at_key)
+                problem = Problem(refused.message, spot, (), refused.help, refused.fix)
+                result.add(self.rules[refused.rule_id], problem, origin, self.sources)
+                found.append((self.rules[refused.rule_id], problem))
+            self.doing("what was not judged")
+            for gap in gaps(unit, found):
+                place = _place(gap.spot, origin)
+                result.not_judged.append(NotJudged(result.target.name, gap.what, gap.why, place))
 
     def _units(self, targets: Sequence[Target]) -> "Iterator[tuple[_Result, tuple[Unit, Origin] | None]]":
         folders = []
@@ -278,6 +359,7 @@ class _Run:
                 folders.append(target)
                 continue
             result = _Result(target)
+            self.begin(target, "")
             yield result, self._manifests(result)
         yield from self._rendered(folders)
 
@@ -294,13 +376,12 @@ class _Run:
                 result.fail(error)
         if result.findings:
             return None
-        try:
+        with result.failing():
             made = read_manifests(target.name, target.files, self.sources)
-        except InputError as error:
-            result.fail(error)
-            return None
-        result.reads = {file: text_digest(self.sources.text(file)) for file in target.files}
-        return made
+            result.reads = {file: text_digest(self.sources.text(file)) for file in target.files}
+            _check_number(made[0])
+            return made
+        return None
 
     def _rendered(self, targets: Sequence[Target]) -> "Iterator[tuple[_Result, tuple[Unit, Origin] | None]]":
         """Units of folders. What each may ask for is checked before it is rendered, the rest while others are."""
@@ -309,7 +390,13 @@ class _Run:
         asked: deque[_Result | str] = deque()
         """What the renderer was given and has not answered: results, and before them the platforms that they need."""
         refused: list[_Result] = []
-        for rendering in render(self.root, self._folders(targets, asked, refused), workers=self.workers):
+
+        def arrived() -> None:
+            job = next(each for each in asked if isinstance(each, _Result))
+            self.begin(job.target, "" if asked[0] is job else str(asked[0]))
+
+        folders = self._folders(targets, asked, refused)
+        for rendering in render(self.root, folders, workers=self.workers, arrived=arrived):
             result = asked.popleft()
             if isinstance(result, str):
                 self.platforms.keep(result, rendering)
@@ -325,10 +412,10 @@ class _Run:
 
         for target in targets:
             result = _Result(target)
-            try:
+            self.begin(target, "")
+            with result.failing():
                 files = load_graph(self.sources, target.name).files
-            except InputError as error:
-                result.fail(error)
+            if result.findings:
                 refused.append(result)
                 continue
             for folder in self.platforms.to_render(files) if entry_of(target.name) is None else ():
@@ -340,19 +427,19 @@ class _Run:
     def _unit(self, result: "_Result", rendering: "Rendering") -> tuple[Unit, Origin] | None:
         from trainyard.rendered import Prepared
 
-        try:
+        with result.failing():
             prepared = Prepared(self.sources, result.target)
             result.findings = prepared.findings
             if not prepared.may_render:
                 return None
             if rendering.error.startswith("stopped the renderer"):
-                raise Fault(f"{result.target.name} {rendering.error}")
+                result.findings.append(broken_finding(rendering.error, result.target.name))
+                return None
             unit, origin = prepared.unit(rendering)
-        except InputError as error:
-            result.fail(error)
-            return None
-        result.reads = rendering.reads
-        return self._on_platform(result, unit, origin)
+            result.reads = rendering.reads
+            _check_number(unit)
+            return self._on_platform(result, unit, origin)
+        return None
 
     def _on_platform(self, result: "_Result", unit: Unit, origin: Origin) -> tuple[Unit, Origin]:
         """A unit with what its cluster holds. Where that is broken, the unit is judged as if nobody knew."""
@@ -373,19 +460,19 @@ class _Run:
         findings = [without(finding, result.secrets) for finding in told]
         files = {finding.place.position.file for finding in findings if finding.place.position}
         files |= {file for file, digest in result.reads.items() if len(digest) == _DIGEST_LENGTH}
-        suppressions = tuple(
-            suppression
-            for file in sorted(files)
-            if "lint-jobs:" in (text := self._text(file))
-            for suppression in find(file, text)
-        )
+        suppressions: list[Suppression] = []
+        for file in sorted(files):
+            try:
+                suppressions += find(file, text) if "lint-jobs:" in (text := self._text(file)) else ()
+            except InputError as error:
+                findings.append(input_finding(error, result.target.name))
         target = result.target
         complete = bool(result.reads) and not any(finding.input_error for finding in findings)
         if self.cache is not None and complete and target.name != STDIN and self._steady(result.reads):
             listings = [target.name] if target.kind is TargetKind.JOB else []
             kept = codec.encode(findings, suppressions, result.not_judged)
             self.cache.put(_key(target), result.reads, listings, kept)
-        return Judgement(target, tuple(findings), suppressions, complete, not_judged=tuple(result.not_judged))
+        return Judgement(target, tuple(findings), tuple(suppressions), complete, not_judged=tuple(result.not_judged))
 
     def _text(self, file: str) -> str:
         try:
@@ -413,13 +500,47 @@ class _Result:
         self.not_judged: list[NotJudged] = []
         self.reads: Mapping[str, str] = {}
         self.secrets: set[str] = set()
+        self.told: Counter[str] = Counter()
+        """Problems by rule."""
 
     def fail(self, error: InputError) -> None:
         """The target cannot be judged further."""
         self.findings.append(input_finding(error, self.target.name))
 
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """What goes wrong in here ends the judgement of this target alone. A Fault is one of every target."""
+        try:
+            yield
+        except InputError as error:
+            self.fail(error)
+        except Broke as error:
+            self._broke(error, str(error))
+        except (MemoryError, Fault, UsageError):
+            raise
+        except Exception as error:
+            self._broke(error, f"{type(error).__name__}: {error}")
+
+    def _broke(self, error: Exception, why: str) -> None:
+        if os.environ.get(TRACEBACK):
+            import traceback
+
+            traceback.print_exception(error)
+        self.findings.append(broken_finding(f"{why} ({TRACEBACK}=1 shows where)", self.target.name))
+
     def add(self, rule: Rule, problem: Problem, origin: Origin, sources: Sources) -> None:
-        """A rule's problem becomes a finding, with the places where its values were written."""
+        """A rule's problem becomes a finding, with the places where its values were written.
+
+        InputError where the target has too many. Of one rule, those beyond a fifth of that are left out.
+        """
+        self.told[rule.id] += 1
+        if self.told[rule.id] > limits.FINDINGS // 5:
+            if self.told[rule.id] == limits.FINDINGS // 5 + 1:
+                most = f"has more than {limits.FINDINGS // 5} findings of {rule.id}: the rest is left out"
+                self.fail(InputError(most, self.target.name))
+            return
+        if len(self.findings) >= limits.FINDINGS:
+            raise InputError(f"has more than {limits.FINDINGS} findings: no more rules are asked", self.target.name)
         finding = finding_of(rule, problem, origin, self.target.name)
         if problem.fix is not None and self.target.name != STDIN:
             from trainyard.fixes.plan import plan
@@ -431,8 +552,14 @@ class _Result:
             self.secrets.add(str(lookup(problem.spot.object.data, problem.spot.path)))
 
 
-def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule, Problem]]:
-    """What every rule says of a unit. Fault, which names both, where a rule breaks."""
+class Broke(Fault):
+    """A rule broke on one target."""
+
+
+def found_by_rules(
+    rules: Mapping[str, Rule], unit: Unit, doing: Callable[[str], None] = lambda _: None
+) -> Iterator[tuple[Rule, Problem]]:
+    """What every rule says of a unit; `doing` is told its id before. Broke where a rule breaks."""
     from trainyard.workload import bystanders, workloads
     from trainyard.workload.model import Workload
 
@@ -440,12 +567,21 @@ def found_by_rules(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule
     for rule in rules.values():
         if rule.declared:
             continue
+        doing(rule.id)
         try:
             for subject in (*subjects[rule.needs], *(bystanders(unit) if rule.every_pod else ())):
                 for problem in rule.check(subject):
                     yield rule, problem
+        except (InputError, MemoryError):
+            raise
         except Exception as error:
-            raise Fault(f"{rule.id} broke on {unit.name}: {type(error).__name__}: {error}") from error
+            raise Broke(f"{rule.id} broke: {type(error).__name__}: {error}") from error
+
+
+def _check_number(unit: Unit) -> None:
+    if len(unit.objects) > limits.OBJECTS:
+        most = f"holds {len(unit.objects)} objects, and at most {limits.OBJECTS} are judged together"
+        raise InputError(most, unit.name)
 
 
 _DIGEST_LENGTH = 64
@@ -480,7 +616,7 @@ def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:
 
 def finding_of(rule: Rule, problem: Problem, origin: Origin, unit: str) -> Finding:
     """A rule's problem as the finding of a unit, with the places where its values were written."""
-    place, *related = [_place(spot, origin) for spot in (problem.spot, *problem.related)]
+    place, *related = [_place(spot, origin) for spot in (problem.spot, *problem.related[: limits.RELATED])]
     severity = rule.severity if problem.severity is None else problem.severity
     return Finding(rule.id, rule.name, severity, problem.message, place, tuple(related), problem.help, (unit,))
 

@@ -2,13 +2,14 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from trainyard import limits
+from trainyard.bounded import unbounded
 from trainyard.errors import Fault
 from trainyard.frozen import dataclass
 
@@ -48,19 +49,21 @@ def render(
     workers: int | None = None,
     with_yaml: bool = False,
     program: Path = PROGRAM,
+    arrived: Callable[[], None] = lambda: None,
 ) -> Iterator[Rendering]:
     """Render each folder, given relative to `root`, and yield the results in that order while the rest goes on.
 
     Folders are taken as the processes come to them, so whoever names them may still be at work on the next.
 
-    At most one process a core, or `workers`, runs; all end with the iterator. A folder that is wrong, slow or large
+    `arrived` is called when the next answer is there, before it is read. At most one process a core, or `workers`,
+    runs; all end with the iterator. A folder that is wrong, slow or large
     gets a Rendering with an error. Fault if the program is missing or does not do as it should.
     """
     if not program.is_file():
         raise Fault(f"{program} is missing: run tools/lint-jobs, which builds it")
     if not root.is_dir():
         raise Fault(f"{root} is not a folder to render in")
-    return _render(_Command(program, root, with_yaml), iter(folders), workers or _cores())
+    return _render(_Command(program, root, with_yaml), iter(folders), workers or _cores(), arrived)
 
 
 def _cores() -> int:
@@ -78,13 +81,16 @@ _BUFFERED = 16
 """Answers a process that may wait for an earlier one, so that memory stays bounded."""
 
 
-def _render(command: "_Command", folders: Iterator[str], workers: int) -> Iterator[Rendering]:
+def _render(
+    command: "_Command", folders: Iterator[str], workers: int, arrived: Callable[[], None]
+) -> Iterator[Rendering]:
     import selectors
 
     with selectors.DefaultSelector() as selector:
         pool = _Pool(command, folders, workers, selector)
         try:
             while (answer := pool.next()) is not None:
+                arrived()
                 yield _rendering(*answer)
         finally:
             pool.end()
@@ -279,14 +285,15 @@ class _Command:
             "yaml": str(self.with_yaml).lower(),
         }
         try:
-            process = subprocess.Popen(
-                [self.program, *(f"-{name}={value}" for name, value in arguments.items())],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={},
-                bufsize=0,
-            )
+            with unbounded():
+                process = subprocess.Popen(
+                    [self.program, *(f"-{name}={value}" for name, value in arguments.items())],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env={},
+                    bufsize=0,
+                )
         except OSError as error:
             raise Fault(f"{self.program} does not start: {error.strerror}") from error
         assert process.stdin

@@ -18,6 +18,7 @@ from trainyard.replay import PatchRecord, Replay, replay
 from trainyard.sources import Sources
 from trainyard.unit import Unit
 from trainyard.untaken import components_out_of_place, pods_untaken
+from trainyard.violation import describe
 
 
 class RenderedOrigin:
@@ -81,9 +82,11 @@ class Prepared:
         documents = self.sources.documents(file)
         if len(documents) != 1:
             raise InputError(f"expected one TrainingJob, found {len(documents) or 'no'} documents", file)
-        return [
-            self._of_this_job(finding) for finding in check_facts(documents[0], "TrainingJob", sources=self.sources)
-        ]
+        (document,) = documents
+        if document.tag != "map":
+            line, column = (document.mark.line, document.mark.column) if document.mark else (0, 0)
+            raise InputError(f"expected a TrainingJob, found {describe(document.value)}", file, line, column)
+        return [self._of_this_job(finding) for finding in check_facts(document, "TrainingJob", sources=self.sources)]
 
     def _facts(self) -> list[Finding]:
         assert self.replayed is not None

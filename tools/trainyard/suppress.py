@@ -6,7 +6,10 @@
 import re
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator
+from itertools import islice
 
+from trainyard import limits
+from trainyard.errors import InputError
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.frozen import dataclass
 from trainyard.patterns import pattern
@@ -188,11 +191,16 @@ class Guard:
 def find(file: str, text: str) -> list[Suppression]:
     """The suppressions in a YAML file, in order. A `#` in a quoted or block text is content, no comment.
 
-    Empty for text that is not YAML: that is reported where the file is parsed.
+    Empty for text that is not YAML: that is reported where the file is parsed. InputError where there are too many.
     """
     if "lint-jobs:" not in text:
         return []
-    return list(_suppressions(file, text.removeprefix("\ufeff")))
+    found = list(islice(_suppressions(file, text.removeprefix("\ufeff")), limits.SUPPRESSIONS + 1))
+    if len(found) > limits.SUPPRESSIONS:
+        at = found[-1].position
+        message = f"more than {limits.SUPPRESSIONS} comments begin with lint-jobs: none of them counts"
+        raise InputError(message, file, at.line, at.column)
+    return found
 
 
 def apply(

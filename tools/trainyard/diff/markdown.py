@@ -48,8 +48,12 @@ def markdown(difference: Difference, most: int = MOST) -> str:
 
 
 def code(text: str) -> str:
-    """Any text as code in a line: nothing in it is markup, a link, a mention or a reference to an issue."""
-    return f"<code>{_PLAIN.sub(lambda found: f'&#{ord(found[0])};', visible(text))}</code>"
+    """Any text as code in a line: nothing in it is markup, a link, a mention or a reference to an issue.
+
+    GitHub makes a link of an address even where its signs are entities, unless something stands behind the @.
+    """
+    written = _PLAIN.sub(lambda found: f"&#{ord(found[0])};", visible(text))
+    return f"<code>{written.replace('&#64;', '&#64;<!---->')}</code>"
 
 
 def fenced(lines: Sequence[str], language: str) -> str:

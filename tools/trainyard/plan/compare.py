@@ -63,10 +63,14 @@ def best(forecast: Forecast, options: list[Variant]) -> Variant | None:
     return first
 
 
+_MOST_MICRO = 4096
+"""The largest micro-batch that is tried: no GPU has room for more samples."""
+
+
 def remedies(run: Run) -> list[str]:
     """Single changes of job.yaml that make a run fit, the fastest first."""
     found = []
-    for micro in range(run.micro - 1, 0, -1):
+    for micro in range(min(run.micro - 1, _MOST_MICRO), 0, -1):
         if (changed := same_batch(replace(run, micro=micro), run)) is not None:
             found.append((f"micro {micro} x accumulation {changed.accumulation}", changed))
     for value, name in (("selective", "cheap"), ("full", "full")):

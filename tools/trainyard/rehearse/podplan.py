@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import posixpath
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +14,12 @@ from trainyard.rehearse.members import Member
 from trainyard.rehearse.probes import FIELDS, Kind, Probe, probe
 from trainyard.rehearse.submitter import submits
 from trainyard.rehearse.substitutes import Substitutes
+from trainyard.workload.environment import replaced
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.plain import count, entries, mapping, sequence, strings, text
 from trainyard.workload.ray import SUBMITTER
 from trainyard.workload.ray_pods import DASHBOARD_PORT
 
-_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 GRACE_SECONDS = 30
 """Kubernetes' terminationGracePeriodSeconds where a pod says none."""
 WORKING_FOLDER = "/opt/trainyard"
@@ -281,7 +280,7 @@ def resource(source: Container, reference: Mapping[Any, Any]) -> str | None:
 
 def _expanded(raw: str, variables: Mapping[str, str]) -> str:
     """`$(NAME)` and `$$` replaced; a name that is not known stays."""
-    return _REFERENCE.sub(lambda match: "$" if match[1] is None else variables.get(match[1], match[0]), raw)
+    return replaced(raw, lambda match: "$" if match[1] is None else variables.get(match[1], match[0]))
 
 
 def _mounts(data: Mapping[Any, Any], variables: Mapping[str, str]) -> Iterator[Mount]:

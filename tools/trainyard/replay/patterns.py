@@ -11,6 +11,8 @@ from functools import lru_cache
 _PLAIN = re.compile(r"[A-Za-z0-9/_ -]*\Z")
 _ATOM = re.compile(r"\\[.dwsDWS/_+*?()\[\]{}|^$-]|\[\^?\]?[^\[\]\\]*\]|\((?:\?:)?|\)|[|^$]|[^\\\[\](){}|*+?^$]")
 _MOST_REPEATS = 2
+_MOST_CHOICES = 6
+"""Groups and optional parts: each may double what Python tries."""
 _LONGEST = 300
 
 Matcher = Callable[[str], bool]
@@ -53,20 +55,22 @@ def _compiled(expression: str, pattern: str, *, search: bool) -> Matcher:
 def _is_safe(pattern: str) -> bool:
     if len(pattern) > _LONGEST:
         return False
-    at = repeats = 0
+    at = repeats = choices = 0
     while at < len(pattern):
         atom = _ATOM.match(pattern, at)
         if atom is None:
             return False
         at = atom.end()
+        choices += atom.group() in ("(", "(?:")
         if at < len(pattern) and pattern[at] in "*+?":
             if atom.group() in (")", "(", "(?:", "|"):
                 return False
             repeats += pattern[at] != "?"
+            choices += pattern[at] == "?"
             at += 1
             if at < len(pattern) and pattern[at] == "?":
                 at += 1
-    return repeats <= _MOST_REPEATS
+    return repeats <= _MOST_REPEATS and choices <= _MOST_CHOICES
 
 
 def _everything(_: str) -> bool:
@@ -77,7 +81,9 @@ def _nothing(_: str) -> bool:
     return False
 
 
-_REQUIREMENT = re.compile(r"\s*(!?)\s*([^\s=!,()]+)\s*(?:(==?|!=)\s*([^\s,()]*)|(in|notin)\s*\(([^()]*)\))?\s*(?:,|\Z)")
+_REQUIREMENT = re.compile(
+    r"\s*+(!?)\s*+([^\s=!,()]++)\s*+(?:(==?|!=)\s*+([^\s,()]*+)|(in|notin)\s*+\(([^()]*+)\))?\s*+(?:,|\Z)"
+)
 
 
 def labels_match(selector: str, labels: Mapping[str, str]) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
-from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FINDINGS, UsageError
-from trainyard.finding import Finding, NotJudged, Severity
+from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, UsageError
+from trainyard.finding import BROKE, Finding, NotJudged, Severity
 from trainyard.frozen import dataclass
 from trainyard.suppress import Silenced
 
@@ -59,7 +59,9 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """2 where some input could not be judged, else 1 where a finding fails the run, else 0."""
+        """3 where the linter broke, else 2 where input could not be judged, else 1 where a finding fails the run."""
+        if any(finding.rule == BROKE for finding in self.findings):
+            return EXIT_FAULT
         if any(finding.input_error for finding in self.findings):
             return EXIT_BAD_INPUT
         return EXIT_FINDINGS if any(self.fails(finding) for finding in self.findings) else EXIT_CLEAN

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from trainyard.finding import Finding, Severity
+from trainyard.finding import BROKE, Finding, Severity
 from trainyard.report import Report
 from trainyard.report.escape import visible
 
@@ -24,8 +24,10 @@ def totals(report: Report) -> dict[Severity, int]:
 
 def summary(report: Report) -> str:
     """`3 errors in 2 of 14 jobs (12 unchanged since the last run)`, or `14 jobs pass, 2 only in part`."""
-    bad_input = sum(finding.input_error for finding in report.findings)
-    parts = [count(bad_input, "bad input")] if bad_input else []
+    faults = sum(finding.rule == BROKE for finding in report.findings)
+    bad_input = sum(finding.input_error for finding in report.findings) - faults
+    parts = [f"{count(faults, 'fault')} of the linter"] if faults else []
+    parts += [count(bad_input, "bad input")] if bad_input else []
     for severity, number in totals(report).items():
         if number:
             parts.append(f"{number} info" if severity == Severity.INFO else count(number, severity.label))

@@ -6,13 +6,14 @@ from typing import Any
 
 from trainyard.quantity import quantity
 from trainyard.workload.model import Container, PodSet, Setting
+from trainyard.workload.plain import digits
 
 
 def whole(value: Any) -> int | None:
     """A whole number of zero or more, written as a number or as text; None for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value if value >= 0 else None
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else None
+    return digits(value)
 
 
 def gpu_limit(container: Container) -> Setting | None:

@@ -9,7 +9,7 @@ from trainyard.rules.jobspecs import JobSpec, job_specs
 from trainyard.rules.parts import either, integer, items, part, word
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule
-from trainyard.workload.plain import sequence, text
+from trainyard.workload.plain import digits, sequence, text
 
 _POLICIES = ("Never", "OnFailure")
 _OF_INDICES = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
@@ -226,5 +226,6 @@ def _containers(job: JobSpec) -> set[str]:
 
 def _last_index(named: str) -> int | None:
     """The largest index of `0,2-5`; None for what is no such list."""
-    parts = [piece for item in named.split(",") for piece in item.split("-")]
-    return max(map(int, parts)) if named and all(piece.isascii() and piece.isdigit() for piece in parts) else None
+    parts = [digits(piece) for item in named.split(",") for piece in item.split("-")]
+    numbers = [part for part in parts if part is not None]
+    return max(numbers) if len(numbers) == len(parts) else None

@@ -20,8 +20,8 @@ from trainyard.workload.plain import entries, mapping, strings, text
 _FOLDER = Path(__file__).resolve().parents[3] / "schemas" / "metrics"
 _NAME = pattern(r"\bDCGM_[A-Z0-9_]+\b")
 _COUNTED = pattern(r"\b(?:rate|irate|increase)\(\s*(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)")
-_JOB_LABEL = pattern(r"\b(?P<name>kube_job_\w+)\{[^}]*?(?<![\w])job\s*(?:=~|=)\s*\"(?P<value>[^\"]*)\"")
-_TAG = pattern(r"dcgm-exporter[^\s:]*:(?:[0-9.]+-)?(?P<version>[0-9]+\.[0-9]+\.[0-9]+)(?=-|@|\s|$|\")")
+_JOB_LABEL = pattern(r"\b(?P<name>kube_job_\w+)\{[^{}]*?(?<![\w])job\s*(?:=~|=)\s*\"(?P<value>[^\"]*)\"")
+_TAG = pattern(r"dcgm-exporter[^\s:]{0,200}:(?:[0-9.]+-)?(?P<version>[0-9]+\.[0-9]+\.[0-9]+)(?=-|@|\s|$|\")")
 _VERSION = pattern(r"(?:[0-9]+\.[0-9]+\.[0-9]+-)?(?P<version>[0-9]+\.[0-9]+\.[0-9]+)(?=-|$)")
 _RENAMED_IN = (4, 9)
 _LABELS_IN_KUBE_STATE = "kube-state"

@@ -20,7 +20,7 @@ from trainyard.rules.scrape_targets import (
     targets,
 )
 from trainyard.unit import Unit
-from trainyard.workload.plain import mapping, text
+from trainyard.workload.plain import digits, mapping, text
 from trainyard.workload.selectors import Labels, selects
 
 _SELECTORS = {
@@ -73,13 +73,13 @@ def port_is_a_number(unit: Unit) -> Iterator[Problem]:
     for monitor in monitors(unit):
         for spot, endpoint in endpoints(monitor):
             port = endpoint.get("port")
-            if isinstance(port, str) and port.isdigit():
+            if (number := digits(port)) is not None:
                 field = "targetPort" if monitor.kind == "ServiceMonitor" else "portNumber"
                 yield Problem(
                     f"{monitor.kind} {monitor.name} looks for a port called {port!r}",
                     spot.below("port", label="the name of a port belongs here"),
                     help=f"write the port's name, or {field}: {port}",
-                    fix=_port_called(unit, monitor, spot, int(port)),
+                    fix=_port_called(unit, monitor, spot, number),
                 )
 
 

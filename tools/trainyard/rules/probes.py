@@ -108,7 +108,7 @@ def _hook_seconds(container: Container) -> int:
     """What a preStop hook sleeps at least."""
     hook = mapping(mapping(container.data.get("lifecycle")).get("preStop"))
     command = " ".join(text(item) for item in sequence(mapping(hook.get("exec")).get("command")))
-    slept = sum(int(found) for found in _SLEEP.findall(command)[:8])
+    slept = sum(int(found[:9]) for found in _SLEEP.findall(command)[:8])
     return max(slept, whole(mapping(hook.get("sleep")).get("seconds")) or 0)
 
 

@@ -7,21 +7,16 @@ from typing import TypeVar
 from trainyard.workload.model import Workload
 
 T = TypeVar("T")
-_KEPT = 8
 
 
 def once_a_workload(make: Callable[[Workload], T]) -> Callable[[Workload], T]:
-    """The same function, which remembers what it made of the last few workloads: they have no hash."""
-    recent: list[tuple[Workload, T]] = []
+    """The same function, which remembers what it made of a workload as long as that is there."""
 
     @wraps(make)
     def made(workload: Workload) -> T:
-        for known, found in recent:
-            if known is workload:
-                return found
-        found = make(workload)
-        recent.insert(0, (workload, found))
-        del recent[_KEPT:]
+        if make not in workload.worked_out:
+            workload.worked_out[make] = make(workload)
+        found: T = workload.worked_out[make]
         return found
 
     return made

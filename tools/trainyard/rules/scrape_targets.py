@@ -14,7 +14,7 @@ from trainyard.workload.selectors import Labels, pod_labels
 GROUP = "monitoring.coreos.com"
 _ENDPOINTS = {"ServiceMonitor": "endpoints", "PodMonitor": "podMetricsEndpoints"}
 _TEMPLATES = ("Deployment", "DaemonSet", "StatefulSet")
-_DURATION = pattern(r"([0-9]+)(ms|[smhdwy])")
+_DURATION = pattern(r"(?<![0-9])([0-9]+)(ms|[smhdwy])")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 31536000}
 
 

@@ -13,7 +13,7 @@ from trainyard.rules.nccl.pods import is_rdma
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
-from trainyard.workload.plain import mapping, sequence, strings, text
+from trainyard.workload.plain import digits, mapping, sequence, strings, text
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 _RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
@@ -271,4 +271,4 @@ def _prefixes(offered: Mapping[str, Spot]) -> set[str]:
 
 
 def _whole(value: Any) -> int:
-    return int(value) if isinstance(value, int | str) and str(value).isdigit() else 0
+    return digits(str(value)) or 0 if isinstance(value, int | str) else 0

@@ -29,7 +29,7 @@ _SHAPES = (
     (pattern(r"\bAIza[0-9A-Za-z_-]{35}"), "a Google API key"),
     (pattern(r"\bnvapi-[\w-]{32,}"), "an NVIDIA API key"),
     (pattern(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "a private key"),
-    (pattern(r"\b[a-z][a-z0-9+.-]*://[^\s/:@${}<>]+:(?P<part>[^\s/@${}<>]{3,})@"), "a password in a URL"),
+    (pattern(r"\b[a-z][a-z0-9+.-]{0,40}://[^\s/:@${}<>]+:(?P<part>[^\s/@${}<>]{3,})@"), "a password in a URL"),
 )
 _HINT = pattern(r"hf_|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox|sk-|AIza|nvapi-|PRIVATE KEY|://[^/]*@")
 """What every shape above holds; one search instead of ten for nearly every text."""

@@ -1,9 +1,6 @@
 """GPUs that a device plugin hands out several times, against training pods that want them whole."""
 
 from collections.abc import Iterator
-from typing import Any
-
-import yaml
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
@@ -12,10 +9,9 @@ from trainyard.rules.counts import gpu_limit, number
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import ranks_per_pod, starts
+from trainyard.workload.embedded import yaml_map
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import entries, mapping, strings, text
-
-_LONGEST = 64 * 1024
 
 
 @rule("GPU003", "gpu-is-shared", Severity.ERROR, needs=Workload)
@@ -66,21 +62,14 @@ def _shared(item: Object) -> Iterator[tuple[str, int, Spot]]:
     if item.kind != "ConfigMap":
         return
     for key, document in strings(item.data.get("data")).items():
-        if "timeSlicing" not in document or len(document) > _LONGEST:
+        if "timeSlicing" not in document:
             continue
-        slicing = mapping(mapping(_loaded(document).get("sharing")).get("timeSlicing"))
+        slicing = mapping(mapping(yaml_map(document).get("sharing")).get("timeSlicing"))
         for _, resource in entries(slicing.get("resources")):
             times = resource.get("replicas")
             renamed = slicing.get("renameByDefault") is True or resource.get("rename")
             if isinstance(times, int) and times > 1 and not renamed:
                 yield text(resource.get("name")), times, item.at("data", key)
-
-
-def _loaded(document: str) -> Any:
-    try:
-        return mapping(yaml.load(document, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except yaml.YAMLError:
-        return {}
 
 
 @rule("GPU004", "visible-devices-too-few", Severity.ERROR, needs=Workload)

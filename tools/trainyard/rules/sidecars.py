@@ -25,7 +25,7 @@ _IMAGES = pattern(
     r"opentelemetry-collector[a-z-]*|otel-collector|promtail|proxyv2|telegraf|vector)([:@]|$)"
 )
 _FOR_EVER = pattern(
-    r"while\s+(true|:|\[\s*1\s*\])\s*(;|\n)\s*do\b|\bsleep\s+(infinity|inf)\b|\btail\s+(-\w+\s+)*-[fF]\b"
+    r"while\s+(true|:|\[\s*1\s*\])[ \t]*(;|\n)\s*do\b|\bsleep\s+(infinity|inf)\b|\btail\s+(-\w+\s+)*-[fF]\b"
 )
 _JOBS = ("Job", "JobSet", "TrainJob", "PyTorchJob", "TFJob")
 _MESHES = (

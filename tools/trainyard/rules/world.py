@@ -7,6 +7,7 @@ from trainyard.rules.counts import whole
 from trainyard.rules.programs import Program
 from trainyard.rules.starts import Start, nodes, starts
 from trainyard.workload.model import Container, PodSet, Setting, Workload
+from trainyard.workload.plain import digits
 
 _PER_NODE = ("nproc_per_node", "num_gpus", "num_processes_per_node")
 _MODEL_PARALLEL = ("tensor", "pipeline", "context")
@@ -71,8 +72,8 @@ def per_pod(container: Container) -> int | None:
         option = launch.option(name) if launch is not None else None
         if option is None:
             continue
-        if str(option.value).isdecimal():
-            return int(option.value)
+        if (number := digits(str(option.value))) is not None:
+            return number
         return container.gpus if option.value in ("auto", "gpu") else None
     if launch is not None and launch.launcher == "deepspeed":
         filtered = launch.option("include") is not None or launch.option("exclude") is not None

@@ -10,11 +10,11 @@ from trainyard.objects import Object
 from trainyard.quantity import quantity
 from trainyard.rules.registry import Problem
 
-_TOKEN = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
+_TOKEN = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]*)\]")
 _PATH_IN_MESSAGE = re.compile(
     r"(?:^|[ ,(\"])\.?((?:metadata|spec|data|rules|subjects|roleRef)\b[^\s:\"]*?(?:\[[^\]]*\][^\s:\"]*?)*)(?=[:\"\s]|$)"
 )
-_SELECTED = re.compile(r'(\w+)="([^"]*)"')
+_SELECTED = re.compile(r'\b(\w+)="([^"]*)"')
 _DUMP = re.compile(r"^Invalid value: [{\[].*[}\]]: ", re.DOTALL)
 _CONVERTED = re.compile(
     r"^(?:failed to convert new object \(.*?\) to proper version: |unable to convert unstructured object to [^:]*: |"
@@ -25,7 +25,9 @@ _GO_VALUE = re.compile(r"&value\.valueUnstructured\{Value:(.*?)\}")
 _QUANTITY_MAPS = ("limits", "requests", "hard", "max", "min", "default", "defaultRequest", "capacity")
 _CONTAINER = re.compile(r'containers? ((?:"[^"]+"(?:, )?)+)')
 
-_LIMIT = re.compile(r"(?P<resource>\S+) usage per Container is .*, but (?P<list>limit|request) is (?P<amount>\S+)")
+_LIMIT = re.compile(
+    r"(?<!\S)(?P<resource>\S+) usage per Container is .*, but (?P<list>limit|request) is (?P<amount>\S+)"
+)
 _POD_SPECS: tuple[Path, ...] = (("spec",), ("spec", "template", "spec"))
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
 

@@ -23,7 +23,7 @@ from trainyard.render import Rendering, render
 from trainyard.rendered import Prepared
 from trainyard.rules.registry import Problem, Rule
 from trainyard.sources import Sources
-from trainyard.suppress import find
+from trainyard.suppress import Suppression, find
 from trainyard.unit import Unit
 
 ANYWHERE = ""
@@ -51,7 +51,12 @@ class Made:
     def judgement(self, sources: Sources) -> Judgement:
         """What the server said of it. Not every rule was asked, so it is not complete."""
         files = {finding.place.position.file for finding in self.findings if finding.place.position}
-        suppressions = [each for file in sorted(files & sources.files) for each in find(file, sources.text(file))]
+        suppressions: list[Suppression] = []
+        for file in sorted(files & sources.files):
+            try:
+                suppressions += find(file, sources.text(file))
+            except InputError as error:
+                self.findings.append(input_finding(error, self.target.name))
         return Judgement(self.target, tuple(self.findings), tuple(suppressions), complete=False)
 
 

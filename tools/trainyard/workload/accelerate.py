@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import yaml
-
 from trainyard.objects import Object, Spot
+from trainyard.workload.embedded import yaml_map
 from trainyard.workload.model import Launch, Setting
 from trainyard.workload.mounted import mounted_text
 from trainyard.workload.plain import mapping
@@ -23,7 +22,8 @@ _OPTIONS = (
 _OF_DEEPSPEED = ("deepspeed_config_file", "deepspeed_hostfile", "deepspeed_multinode_launcher")
 _SPREADS = ("multi_gpu", "use_deepspeed", "use_fsdp", "use_megatron_lm")
 """Options by which accelerate hands over to torchrun, whatever the number of processes."""
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_WIDEST = 64
+"""Bits of a number that is read."""
 
 
 def with_config(
@@ -90,13 +90,11 @@ def _product(processes: Any, machines: Any) -> str | None:
 
 
 def _options(content: str, spot: Spot) -> Iterator[tuple[str, Setting]]:
-    try:
-        data = mapping(yaml.load(content, _LOADER))
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return
+    data = yaml_map(content)
     for name in _OPTIONS:
-        if isinstance(data.get(name), str | int) and not isinstance(data[name], bool):
-            yield name, Setting(str(data[name]), spot.below(name))
+        value = data.get(name)
+        if isinstance(value, str) or (type(value) is int and value.bit_length() <= _WIDEST):
+            yield name, Setting(str(value), spot.below(name))
     deepspeed = mapping(data.get("deepspeed_config"))
     if data.get("distributed_type") == "DEEPSPEED":
         yield "use_deepspeed", Setting(True, spot.below("distributed_type"))

@@ -1,7 +1,7 @@
 """A container's final environment, put together as the kubelet does it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trainyard.frozen import dataclass
@@ -12,7 +12,7 @@ from trainyard.workload.plain import entries, mapping, text
 
 _REFERENCE = pattern(r"\$(?:\$|\(([^)]*)\))")
 _LONGEST = 64 * 1024  # characters; variables that name one another can grow without end
-_SERVICE_VARIABLE = pattern(r"[A-Z0-9_]+_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[A-Z0-9_]+)?)\Z")
+_SERVICE_VARIABLE = pattern(r"(?=[A-Z0-9_]+\Z).+_(?:SERVICE_HOST\Z|PORT(?:\Z|_.))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def expand(raw: str, variables: Mapping[str, EnvVar], complete: bool = True) -> 
     known = True
     room = _LONGEST
 
-    def replace(match: re.Match[str]) -> str:
+    def value(match: re.Match[str]) -> str:
         nonlocal known, room
         name = match[1]
         if name is None:
@@ -113,7 +113,13 @@ def expand(raw: str, variables: Mapping[str, EnvVar], complete: bool = True) -> 
         room -= len(variable.value)
         return variable.value
 
-    return _REFERENCE.sub(replace, raw), known
+    return replaced(raw, value), known
+
+
+def replaced(raw: str, value: Callable[[re.Match[str]], str]) -> str:
+    """A text with a value for each `$$`, whose match has no group, and each `$(NAME)`, whose group is the name."""
+    end = raw.rfind(")") + 1  # nothing behind closes a `$(`: to look for it from each takes the square of the length
+    return _REFERENCE.sub(value, raw[:end]) + raw[end:].replace("$$", "$")
 
 
 def references(container: Mapping[Any, Any], spot: Spot) -> Iterator[Reference]:

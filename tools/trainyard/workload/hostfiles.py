@@ -8,7 +8,7 @@ from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.patterns import pattern
 from trainyard.workload.model import Container, PodSet, Workload
-from trainyard.workload.plain import entries, mapping, sequence, text
+from trainyard.workload.plain import digits, entries, mapping, sequence, text
 from trainyard.workload.scripts import written
 
 _LISTED = {"mpirun": "host", "horovodrun": "hosts"}
@@ -77,7 +77,7 @@ def hosts_may_be_known(pod_set: PodSet, container: Container) -> bool:
 def _in_words(words: str, spot: Spot) -> Iterator[ListedHost]:
     for item in words.split(","):
         if match := _ITEM.match(item.strip()):
-            yield ListedHost(match["host"], int(match["slots"]) if match["slots"] else None, spot)
+            yield ListedHost(match["host"], digits(match["slots"]), spot)
 
 
 def _in_file(content: str, spot: Spot) -> Iterator[ListedHost]:
@@ -85,7 +85,7 @@ def _in_file(content: str, spot: Spot) -> Iterator[ListedHost]:
         host, _, rest = line.partition("#")[0].strip().partition(" ")
         if match := _ITEM.match(host):
             found = _SLOTS.search(rest) or match
-            yield ListedHost(match["host"], int(found["slots"]) if found["slots"] else None, spot)
+            yield ListedHost(match["host"], digits(found["slots"]), spot)
 
 
 def _file(workload: Workload, pod_set: PodSet, container: Container, path: str) -> tuple[str, Spot] | None:

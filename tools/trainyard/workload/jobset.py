@@ -13,7 +13,7 @@ from trainyard.workload.made_names import MadeName
 from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import PodSet, Setting
 from trainyard.workload.plain import count, entries, mapping, strings, text
-from trainyard.workload.pods import MOST_HOSTNAMES, object_name, pod_set
+from trainyard.workload.pods import indices, object_name, places, pod_set
 
 JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
 _LABELS = "jobset.sigs.k8s.io/"
@@ -70,7 +70,7 @@ def services(jobset: Object, pod_sets: Sequence[PodSet]) -> tuple[MadeService, .
         return ()
     field = "publishNotReadyAddresses"
     shows = _network(jobset).get(field) is not False
-    pods = tuple((each.role, index) for each in pod_sets for index in range(len(each.hostnames)))
+    pods = places((each.role, len(each.hostnames)) for each in pod_sets)
     return (MadeService(str(name.value), pods, publishes_unready=shows, spot=jobset.at("spec", "network", field)),)
 
 
@@ -163,9 +163,7 @@ def _hostnames(name: str, each: _Replicated, pods: int | None) -> tuple[str, ...
     replicas = each.replicas
     if not each.indexed or not name or not each.name or pods is None or replicas is None:
         return ()
-    if pods * replicas > MOST_HOSTNAMES:
-        return ()
-    return tuple(f"{name}-{each.name}-{job}-{index}" for job in range(replicas) for index in range(pods))
+    return tuple(f"{name}-{each.name}-{job}-{pod}" for job, pod in indices(replicas, pods))
 
 
 def _only_job(name: str, each: _Replicated) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
+from trainyard.workload.plain import digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,8 @@ class Workload:
     own: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """What job.yaml itself says, without the defaults that it is merged into; empty where there is none."""
 
+    worked_out: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was worked out of it and is asked for again, by who did."""
     _by_kind: dict[str, tuple[Object, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of_kind(self, kind: str) -> tuple[Object, ...]:
@@ -217,6 +220,4 @@ def gpus(limits: Mapping[str, Setting]) -> int:
 def _count(value: Any) -> int | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value
-    return int(value) if isinstance(value, str) and value.isdigit() else None
+    return value if isinstance(value, int) else digits(value)

@@ -11,7 +11,7 @@ from trainyard.workload.made import MadeObject, made_object, part_of
 from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import PodSet, Setting, Word
 from trainyard.workload.plain import count, mapping, sequence, text
-from trainyard.workload.pods import numbered, object_name, pod_set
+from trainyard.workload.pods import numbered, object_name, places, pod_set
 from trainyard.workload.replicas import JOB_NAME, JOB_ROLE, OPERATOR, REPLICA_INDEX, Replicas
 
 HOSTFILE = "/etc/mpi/hostfile"
@@ -28,7 +28,7 @@ def pod_sets(job: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
 def services(job: Object, pod_sets: Sequence[PodSet]) -> tuple[MadeService, ...]:
     """One headless Service for all pods."""
     name = object_name(job)
-    pods = tuple((each.role, index) for each in pod_sets for index in range(len(each.hostnames)))
+    pods = places((each.role, len(each.hostnames)) for each in pod_sets)
     return (MadeService(name, pods, publishes_unready=launcher_is_worker(job)),) if name else ()
 
 

@@ -31,6 +31,16 @@ def count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
+def digits(value: Any) -> int | None:
+    """The number that a text of digits is; None for another value, and for more digits than any count has."""
+    known = isinstance(value, str) and len(value) <= _LONGEST and value.isascii() and value.isdigit()
+    return int(value) if known else None
+
+
+_LONGEST = 18
+"""Python refuses to read thousands of digits, and takes long over hundreds."""
+
+
 def strings(value: Any) -> dict[str, str]:
     """The entries of a map whose key and value are both strings."""
     return {key: item for key, item in mapping(value).items() if isinstance(key, str) and isinstance(item, str)}

@@ -1,6 +1,6 @@
 """Pods that a controller makes from one template."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainyard.objects import Object, Spot
@@ -10,7 +10,7 @@ from trainyard.workload.model import PodSet, Setting, Word
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 
 MOST_HOSTNAMES = 20_000
-"""Beyond so many pods their host names are not listed. The largest training runs have a tenth of it."""
+"""Beyond so many pods of one role they are not listed. The largest training runs have a tenth of it."""
 
 Inject = Callable[[int, str], Sequence[Injected]]
 """What a controller adds to the environment of the container at an index, by its name."""
@@ -21,6 +21,18 @@ def numbered(prefix: str, count: int | None) -> tuple[str, ...]:
     if count is None or count > MOST_HOSTNAMES or not prefix:
         return ()
     return tuple(f"{prefix}-{index}" for index in range(count))
+
+
+def places(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    """(role, index) of every pod of some roles; none of a role that has pods beyond all reason."""
+    return tuple((role, index) for role, count in counts if count <= MOST_HOSTNAMES for index in range(count))
+
+
+def indices(jobs: int, pods: int) -> tuple[tuple[int, int], ...]:
+    """(job, pod) of every pod of some Jobs; none where they are beyond all reason."""
+    if not 0 < jobs * pods <= MOST_HOSTNAMES:
+        return ()
+    return tuple((job, pod) for job in range(jobs) for pod in range(pods))
 
 
 def object_name(item: Object) -> str:

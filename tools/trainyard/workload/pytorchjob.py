@@ -7,7 +7,7 @@ from trainyard.objects import Object, Spot
 from trainyard.workload import replicas
 from trainyard.workload.environment import Injected
 from trainyard.workload.model import PodSet, Setting
-from trainyard.workload.plain import count, entries, mapping, text
+from trainyard.workload.plain import count, digits, entries, mapping, text
 from trainyard.workload.pods import object_name, pod_set
 from trainyard.workload.replicas import Replicas
 
@@ -74,8 +74,9 @@ def _environment(job: Object, by_role: Mapping[str, Replicas], part: Replicas) -
         for variable in ("MASTER_ADDR", "PET_MASTER_ADDR"):
             yield Injected(variable, address, job.at("metadata", "name"))
         number = processes.value if processes is not None else "1"
-        a_pod = int(number) if isinstance(number, str) and number.isascii() and number.isdigit() else 1
-        yield Injected("WORLD_SIZE", None if pods.value is None else str(pods.value * a_pod), pods.spot)
+        a_pod = digits(number)
+        world = None if pods.value is None else str(pods.value * (1 if a_pod is None else a_pod))
+        yield Injected("WORLD_SIZE", world, pods.spot)
         first = 0 if part.role == "master" else 1
         rank = str(first) if part.count.value == 1 else None
         yield Injected("RANK", rank, part.spot)

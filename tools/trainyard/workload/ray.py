@@ -12,7 +12,7 @@ from trainyard.workload.made_names import MadeName
 from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import PodSet, Setting
 from trainyard.workload.plain import count, entries, mapping, text
-from trainyard.workload.pods import object_name, pod_set
+from trainyard.workload.pods import object_name, places, pod_set
 from trainyard.workload.ray_entrypoint import with_entrypoint, with_runtime_environment
 from trainyard.workload.ray_pods import Cluster
 
@@ -73,8 +73,7 @@ def cluster_services(ray_cluster: Object, pod_sets: Sequence[PodSet]) -> tuple[M
     head = MadeService(text(own.get("name")) or f"{name}-head-svc", ((HEAD, 0),), publishes_unready=True)
     if not any(_hosts(data) != 1 for _, data in entries(spec.get("workerGroupSpecs"))):
         return (head,)
-    workers = [each for each in pod_sets if each.role != HEAD and isinstance(each.count.value, int)]
-    pods = tuple((each.role, index) for each in workers for index in range(each.count.value))
+    pods = places((each.role, each.count.value or 0) for each in pod_sets if each.role != HEAD)
     return head, MadeService(f"{name}-headless", pods, publishes_unready=True)
 
 

@@ -3,17 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import yaml
-
 from trainyard.objects import Object
 from trainyard.workload.command import taken_apart
+from trainyard.workload.embedded import yaml_map
 from trainyard.workload.launch import launch, with_exit_code
 from trainyard.workload.model import EnvVar, Launch, PodSet, Word
 from trainyard.workload.plain import mapping, text
 from trainyard.workload.shell import Command
 
 LAUNCHER = "ray"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def with_runtime_environment(pod_set: PodSet, job: Object) -> PodSet:
@@ -28,11 +26,7 @@ def with_runtime_environment(pod_set: PodSet, job: Object) -> PodSet:
 def _runtime_environment(job: Object) -> Iterator[tuple[str, EnvVar]]:
     written = mapping(job.data.get("spec")).get("runtimeEnvYAML")
     spot = job.at("spec", "runtimeEnvYAML", "env_vars")
-    try:
-        found = mapping(yaml.load(written, _LOADER)).get("env_vars") if isinstance(written, str) else None
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return
-    for name, value in mapping(found).items():
+    for name, value in mapping(yaml_map(written).get("env_vars")).items():
         if isinstance(name, str) and isinstance(value, str):
             yield name, EnvVar(name, value, spot.below(name), raw=value)
 

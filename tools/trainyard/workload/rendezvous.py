@@ -2,6 +2,7 @@
 
 from trainyard.frozen import dataclass
 from trainyard.workload.model import Launch, Setting
+from trainyard.workload.plain import digits
 from trainyard.workload.services import endpoint
 
 _DEFAULT_PORTS = {"c10d": 29400, "etcd": 2379, "etcd-v2": 2379}
@@ -59,4 +60,4 @@ def _torchrun(launch: Launch) -> Rendezvous | None:
 
 
 def _number(port: Setting) -> int | None:
-    return int(port.value) if isinstance(port.value, str) and port.value.isascii() and port.value.isdigit() else None
+    return digits(port.value)

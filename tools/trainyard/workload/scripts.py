@@ -1,6 +1,7 @@
 """Files that a container's own script writes, and whose text the manifest holds."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from trainyard.frozen import dataclass
@@ -9,12 +10,9 @@ from trainyard.patterns import pattern
 from trainyard.workload.model import Container
 from trainyard.workload.plain import sequence
 
-_WRITTEN = pattern(
-    r"(?:cat|tee)\s+(?:>\s*)?(?P<path>[^\s<>|;&]+)\s*<<-?\s*(?P<mark>['\"]?)(?P<end>\w+)(?P=mark)[^\n]*\n"
-    r"(?P<text>.*?)\n[ \t]*(?P=end)[ \t]*(?:\n|\Z)"
-    r"|cat\s*<<-?\s*(?P<mark2>['\"]?)(?P<end2>\w+)(?P=mark2)\s*>\s*(?P<path2>[^\s<>|;&]+)[^\n]*\n"
-    r"(?P<text2>.*?)\n[ \t]*(?P=end2)[ \t]*(?:\n|\Z)",
-    re.DOTALL,
+_HERE = pattern(
+    r"(?:cat|tee)[ \t]+(?:>[ \t]*)?(?P<path>[^\s<>|;&]+)[ \t]*<<-?[ \t]*(?P<mark>['\"]?)(?P<end>\w+)(?P=mark)"
+    r"|cat[ \t]*<<-?[ \t]*(?P<mark2>['\"]?)(?P<end2>\w+)(?P=mark2)[ \t]*>[ \t]*(?P<path2>[^\s<>|;&]+)"
 )
 _PRINTED = pattern(
     r"\b(?P<by>printf|echo)\s+(?P<flags>(?:-[neE]+\s+)*)(?P<quote>['\"])(?P<text>(?:(?!(?P=quote)).)*)(?P=quote)"
@@ -50,11 +48,22 @@ def written(container: Container) -> Iterator[File]:
 
 
 def _from_lines(script: str, spot: Spot) -> Iterator[File]:
-    for match in _WRITTEN.finditer(script):
-        path, text = match["path"] or match["path2"], match["text"] or match["text2"]
-        quoted = match["mark"] or match["mark2"]
-        if quoted or not re.search(r"[$`\\]", text):
-            yield File(path.strip("'\""), text, spot)
+    lines = script.split("\n")
+    rows: dict[str, list[int]] = {}
+    for row, line in enumerate(lines):
+        rows.setdefault(line.strip(" \t"), []).append(row)
+    row = 0
+    while row < len(lines):
+        match = _HERE.search(lines[row])
+        row += 1
+        ends = rows.get(match["end"] or match["end2"], []) if match else []
+        at = bisect_left(ends, row)
+        if match is None or at == len(ends):
+            continue
+        text = "\n".join(lines[row : ends[at]])
+        row = ends[at] + 1
+        if text and (match["mark"] or match["mark2"] or not re.search(r"[$`\\]", text)):
+            yield File((match["path"] or match["path2"]).strip("'\""), text, spot)
 
 
 def _printed(script: str, spot: Spot) -> Iterator[File]:

@@ -10,7 +10,7 @@ from trainyard.objects import Object
 from trainyard.patterns import pattern
 from trainyard.workload.adapters import made_services
 from trainyard.workload.model import PodSet, Workload
-from trainyard.workload.plain import mapping, sequence, text
+from trainyard.workload.plain import digits, mapping, sequence
 from trainyard.workload.selectors import equals, pod_labels
 
 _INDEX_LABELS = ("batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index")
@@ -193,9 +193,8 @@ def _selected_index(selector: Mapping[Any, Any], pod_set: PodSet) -> int | None:
     if pod_set.count.value == 1:
         return 0
     for label in _INDEX_LABELS:
-        index = text(selector.get(label))
-        if index.isascii() and index.isdigit():
-            return int(index)
+        if (index := digits(selector.get(label))) is not None:
+            return index
     return None
 
 

@@ -30,10 +30,11 @@ _RUNTIME = frozenset({"HOSTNAME", "HOME", "PATH", "PWD", "RANDOM", "USER", "SHEL
 _TESTS = frozenset({"[", "[[", "test"})
 
 # A training command is a few hundred bytes. The bounds keep a script made to grow from eating the machine.
-_SCRIPT_CHARACTERS = 32 * 1024
+SCRIPT_CHARACTERS = 32 * 1024
 _WORD_CHARACTERS = 64 * 1024
 _WORDS = 10_000
 _NESTING = 8
+_COMMANDS = 1_000
 
 
 class _TooMuchError(Exception):
@@ -79,7 +80,7 @@ def tokens(
     script: str, spot: Spot, env: Mapping[str, EnvVar], *, complete: bool = True, arguments: Sequence[Word] = ()
 ) -> tuple[Token, ...] | None:
     """The same with what stands between the commands; None for a script beyond the bounds."""
-    if len(script) > _SCRIPT_CHARACTERS:
+    if len(script) > SCRIPT_CHARACTERS:
         return None
     try:
         return tuple(_Reader(script, spot, dict(env), set(env), complete, tuple(arguments)).run())
@@ -109,6 +110,7 @@ class _Reader:
     uncertain: bool = False
     all_exported: bool = False
     word_count: int = 0
+    command_count: int = 0
     nesting: int = 0
     here_documents: list[str] = field(default_factory=list)
 
@@ -154,6 +156,9 @@ class _Reader:
         for word in words[:prefix]:
             name, _, value = word.text.partition("=")
             exported[name] = EnvVar(name, value if word.known else None, self.spot, raw=value)
+        self.command_count += 1
+        if self.command_count > _COMMANDS:  # each has its own environment
+            raise _TooMuchError
         yield Command(tuple(words[prefix:]), exported, self.complete, self.depth == 0 and not self.uncertain)
 
     def _builtin(self, words: list[Word]) -> None:

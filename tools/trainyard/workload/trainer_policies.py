@@ -9,6 +9,7 @@ from trainyard.workload.jobset import Inject
 from trainyard.workload.made import MadeObject, Part, made_object, part_of, upsert
 from trainyard.workload.model import Setting
 from trainyard.workload.plain import count, entries, mapping, sequence, text
+from trainyard.workload.pods import indices
 from trainyard.workload.trainer_runtime import LAUNCHER, NODE, TRAINER, Replicated, RuntimeJob
 
 PORT = 29500
@@ -46,11 +47,10 @@ def made_objects(made: RuntimeJob) -> tuple[MadeObject, ...]:
         return ()
     spot = made.runtime.at("spec", "mlPolicy", "mpi")
     lines = [
-        f"{made.name}-{each.name}-{job}-{index}.{_subdomain(made)} slots={_slots(made).value}\n"
+        f"{made.name}-{each.name}-{job}-{pod}.{_subdomain(made)} slots={_slots(made).value}\n"
         for each in made.replicated
         if each.name == NODE or (made.launcher_is_node and each.name == LAUNCHER)
-        for job in range(_replicas(each))
-        for index in range(min(each.count.value or 0, _MOST_LINES))
+        for job, pod in indices(_replicas(each), each.count.value or 0)
     ]
     found = []
     for kind, suffix, data in (
@@ -61,9 +61,6 @@ def made_objects(made: RuntimeJob) -> tuple[MadeObject, ...]:
         whole = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": data}
         found.append(made_object(part_of(whole, spot), made.job))
     return tuple(found)
-
-
-_MOST_LINES = 20_000
 
 
 def _torch(made: RuntimeJob, trainer: Replicated) -> Inject:

@@ -234,7 +234,7 @@ class RuntimeJob:
 
 
 _JOBS = "replicatedJobs"
-_FOLDERS = pattern(r"(/[\w./-]+)/\*")
+_FOLDERS = pattern(r"(?<![\w./-])(/[\w./-]+)/\*")
 """Folders that a script goes through file by file."""
 _GANGS = (
     ("coscheduling", "labels", "scheduling.x-k8s.io/pod-group"),

@@ -12,7 +12,7 @@ from trainyard.workload.made_names import MadeName
 from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import PodSet, Setting
 from trainyard.workload.plain import count, entries, mapping, sequence, text
-from trainyard.workload.pods import MOST_HOSTNAMES, numbered, object_name, pod_set
+from trainyard.workload.pods import MOST_HOSTNAMES, numbered, object_name, places, pod_set
 
 JOB_NAME = "volcano.sh/job-name"
 _TASK, _NAMESPACE, _QUEUE, _INDEX = (
@@ -88,7 +88,7 @@ def services(job: Object, pod_sets: Sequence[PodSet]) -> tuple[MadeService, ...]
     if "svc" not in volcano.plugins or not volcano.name:
         return ()
     shows = volcano.flag("svc", "publish-not-ready-addresses", "false") == "true"
-    pods = tuple((each.role, index) for each in pod_sets for index in range(len(each.hostnames)))
+    pods = places((each.role, len(each.hostnames)) for each in pod_sets)
     return (MadeService(volcano.name, pods, publishes_unready=shows),)
 
 

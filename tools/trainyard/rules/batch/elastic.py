@@ -81,7 +81,7 @@ def elastic_batch_changes(workload: Workload) -> Iterator[Problem]:
         (least, most), where = span
         batch, each = program.setting("global"), program.setting("micro")
         if number(batch) is not None:
-            yield from _undivided(program, range(least, most + 1), where)
+            yield from _undivided(program, range(least, min(most, least + _MOST_SIZES) + 1), where)
         elif each is not None and number(each) is not None and not program.trainer.keeps_global:
             yield Problem(
                 f"{least} to {most} nodes take a batch of {each.value} a GPU, so the global batch may change"
@@ -90,6 +90,10 @@ def elastic_batch_changes(workload: Workload) -> Iterator[Problem]:
                 related=(where.spot.saying("the nodes may change here"),),
                 help="let the program keep a fixed global batch, or fix the number of nodes",
             )
+
+
+_MOST_SIZES = 10_000
+"""Numbers of nodes that are tried: a batch that all of these share is one that every number does."""
 
 
 def _undivided(program: Program, sizes: range, where: Setting) -> Iterator[Problem]:

@@ -161,10 +161,14 @@ def _number(job: Object, *path: str) -> float | None:
     return as_number(_field(job, *path))
 
 
+_MOST_MICRO = 65_536
+"""The largest micro-batch that is proposed."""
+
+
 def _batch_remedy(whole: int, micro: int, ranks: int, product: int) -> str:
     """What to write so that the identity holds: another global batch, or the same one in parts that fit the ranks."""
     if whole % ranks:
         return f"set global to {product}; {whole} cannot be shared by {ranks} ranks"
     share = whole // ranks
-    fitting = max(size for size in range(1, min(micro, share) + 1) if share % size == 0)
+    fitting = max(size for size in range(1, min(micro, share, _MOST_MICRO) + 1) if share % size == 0)
     return f"set global to {product}, or keep {whole} with micro {fitting} and accumulation {share // fitting}"

@@ -8,7 +8,7 @@ from trainyard.rules.programs import Program, programs
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 from trainyard.workload.model import Setting, Workload
-from trainyard.workload.plain import mapping
+from trainyard.workload.plain import digits, mapping
 
 _STRATEGIES = {"save": ("save_strategy",), "eval": ("eval_strategy", "evaluation_strategy")}
 _DEFAULTS = {"save": "steps", "eval": "no"}
@@ -128,7 +128,7 @@ def _best_model(program: Program) -> Iterator[Problem]:
         return
     steps = {name: program.given(f"{name}_steps") for name in ("save", "eval")}
     counts = [None if setting is None else str(setting.value) for setting in steps.values()]
-    numbers = [int(count) for count in counts if count is not None and count.isdecimal()]
+    numbers = [number for count in counts if (number := digits(count)) is not None]
     if save == "steps" and len(numbers) == 2 and numbers[1] and numbers[0] % numbers[1]:
         yield Problem(
             f"--save_steps {numbers[0]} is no multiple of --eval_steps {numbers[1]}, as the best model needs",

@@ -3,14 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.rules.deepspeed.files import file_of
+from trainyard.workload.embedded import yaml_map
 from trainyard.workload.model import Container, PodSet, Workload
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +25,5 @@ def launch_config(workload: Workload, pod_set: PodSet, container: Container) -> 
     if option is None or not isinstance(option.value, str):
         return None
     file = file_of(workload, pod_set, container, option.value)
-    try:
-        data = None if file is None else yaml.load(file.text, _LOADER)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return None
-    return LaunchConfig(data, file.spot) if file is not None and isinstance(data, dict) else None
+    data = {} if file is None else yaml_map(file.text)
+    return LaunchConfig(data, file.spot) if file is not None and data else None

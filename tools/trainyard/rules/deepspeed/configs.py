@@ -13,6 +13,7 @@ from trainyard.rules.deepspeed import hjson
 from trainyard.rules.deepspeed.accelerated import launch_config
 from trainyard.rules.deepspeed.files import file_of, files
 from trainyard.rules.deepspeed.values import meant
+from trainyard.rules.recent import once_a_workload
 from trainyard.workload.launch import argument
 from trainyard.workload.model import Container, PodSet, Setting, Word, Workload
 from trainyard.workload.plain import mapping
@@ -31,7 +32,6 @@ _VARIABLES = {"TRAINER_DEEPSPEED_CONFIG": TRAINYARD, "ACCELERATE_DEEPSPEED_CONFI
 _STRICT = (HUGGING_FACE, ACCELERATE, TRAINYARD)
 """Readers that take JSON and nothing looser."""
 _SHORTEST_CODED = 20
-_MOST_KEPT = 8
 _ABSENT = object()
 
 
@@ -126,19 +126,10 @@ class Config:
         return tree
 
 
-_KEPT: list[tuple[Workload, tuple[Config, ...]]] = []
-"""The last workloads and their configurations: many rules ask about the same one."""
-
-
+@once_a_workload
 def configs(workload: Workload) -> tuple[Config, ...]:
     """Every DeepSpeed configuration of the job."""
-    for kept, found in _KEPT:
-        if kept is workload:
-            return found
-    found = tuple(_configs(workload))
-    _KEPT.insert(0, (workload, found))
-    del _KEPT[_MOST_KEPT:]
-    return found
+    return tuple(_configs(workload))
 
 
 def readable(workload: Workload) -> Iterator[Config]:

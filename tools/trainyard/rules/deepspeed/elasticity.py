@@ -30,6 +30,10 @@ def enabled(config: Config) -> bool:
     return mapping(config.written("elasticity")).get("enabled") is True
 
 
+_LARGEST_BATCH = 100_000_000
+"""Beyond it, the batches that DeepSpeed would try are not worked out."""
+
+
 def elastic(config: Config) -> Elastic | None:
     """The section, or None where a number is missing or of the wrong type."""
     section = mapping(config.written("elasticity"))
@@ -42,6 +46,8 @@ def elastic(config: Config) -> Elastic | None:
     if not isinstance(micros, list) or not micros or not all(_positive(each) for each in (*micros, most, *numbers)):
         return None
     if version not in (0.1, 0.2):
+        return None
+    if max(most, *micros) > _LARGEST_BATCH:
         return None
     least, largest, model, node = numbers
     prefer = section.get("prefer_larger_batch", True) is not False

@@ -13,6 +13,8 @@ from trainyard.patterns import pattern
 _SKIPPED = pattern(r"(?:\s+|#[^\n]*|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _BARE_KEY = pattern(r"[^\s,:\[\]{}]+")
 _LITERAL_END = pattern(r"\s*(?:$|[,\]}#\n]|//|/\*)")
+_LONGEST_INTEGER = 18
+"""Characters of an integer that is read exactly: Python takes long over hundreds and refuses thousands."""
 _NUMBER = pattern(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORDS = {"true": True, "false": False, "null": None}
 _DEEPEST = 50
@@ -165,7 +167,8 @@ class _Reading:
         number = _NUMBER.match(self.text, self.at)
         if number is not None and _LITERAL_END.match(self.text, number.end()):
             self._go(number.end())
-            return float(number[0]) if any(mark in number[0] for mark in ".eE") else int(number[0])
+            is_float = any(mark in number[0] for mark in ".eE") or len(number[0]) > _LONGEST_INTEGER
+            return float(number[0]) if is_float else int(number[0])
         end = self.text.find("\n", self.at)
         end = len(self.text) if end < 0 else end
         text = self.text[self.at : end].strip()

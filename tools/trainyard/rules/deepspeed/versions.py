@@ -17,7 +17,7 @@ _IMAGE = pattern(r"(?:^|/)deepspeed:v?(0\.\d+\.\d+)(?:[-+@]|\Z)")
 
 def parsed(text: str) -> Release:
     """`0.19.3` as numbers that compare."""
-    return tuple(int(part) for part in text.split("."))
+    return tuple(int(part[:9]) for part in text.split("."))
 
 
 def release(workload: Workload, container: Container, library: str) -> Release | None:

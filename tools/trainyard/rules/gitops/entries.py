@@ -103,7 +103,7 @@ def _differences(expected: Any, found: Any, spot: Spot, words: Mapping[str, str]
             yield f"lacks {', '.join(f'{field}.{key}' if field else key for key in missing)}", spot
     elif isinstance(expected, Among) and isinstance(found, list):
         for index, item in enumerate(found):
-            if item not in expected.items:
+            if item not in expected.items():
                 yield f"may not have {field}[{index}]", spot.below(index)
     elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
         for index, (inner, value) in enumerate(zip(expected, found, strict=True)):

@@ -5,11 +5,12 @@ stands there, and nothing too; `Among` a list of some of its items; any other va
 ends in * stands for all that begin like it. <cluster>, <namespace> and <name> are those of the folder and the object.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from trainyard.allowed.kinds import groups
+from trainyard.allowed.statement import statement
 from trainyard.frozen import dataclass
-from trainyard.rules.gitops.folder import ALLOWED
 
 ANY: Any = ...
 
@@ -18,7 +19,7 @@ ANY: Any = ...
 class Among:
     """A list that holds some of these items."""
 
-    items: Sequence[Any]
+    items: Callable[[], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ _REPOSITORY = {
         ("interval", "provider", "proxySecretRef", "ref", "secretRef", "suspend", "timeout", "url", "verify"), ANY
     )
 }
+
+
+def _kinds_of_a_job() -> list[dict[str, str]]:
+    """Every kind that a job folder may hold, as a project of Argo CD lists it."""
+    return [{"group": group, "kind": kind} for group, kinds in groups(statement()).items() for kind in kinds]
 
 
 def _of_flux(name: str, path: str, account: str, *, prune: bool) -> Expected:
@@ -213,9 +219,7 @@ _OF_ARGO_CD = (
                 "destinations": [_TEAM],
                 "destinationServiceAccounts": [_TEAM | {"defaultServiceAccount": "gitops"}],
                 "clusterResourceWhitelist": [],
-                "namespaceResourceWhitelist": Among(
-                    [{"group": group, "kind": kind} for group, kinds in ALLOWED.items() for kind in kinds]
-                ),
+                "namespaceResourceWhitelist": Among(_kinds_of_a_job),
             }
         },
     ),

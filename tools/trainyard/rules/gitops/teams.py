@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
+from trainyard.allowed.kinds import groups, plural
+from trainyard.allowed.statement import statement
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
 from trainyard.rules.gitops.fields import label, value
-from trainyard.rules.gitops.folder import ALLOWED
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
@@ -22,12 +23,6 @@ _EVERYBODY = ("system:authenticated", "system:serviceaccounts", "system:unauthen
 _POLICY = "ValidatingAdmissionPolicy"
 _OF_GITOPS = ("argocd", "flux-system", "kube-system")
 _BUILT_IN = ("admin", "cluster-admin", "edit")
-_OF_A_JOB = frozenset(
-    (group, f"{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}")
-    for group, kinds in ALLOWED.items()
-    for kind in kinds
-)
-"""Resources of a job folder, by group."""
 
 
 @rule("GIT022", "team-unguarded", Severity.ERROR, needs=Unit, guarded=True)
@@ -257,7 +252,7 @@ def _too_much(binding: Object, team: str, roles: dict[tuple[str, str, str], Obje
         resources = list(map(str, sequence(allowed.get("resources"))))
         pairs = [(group, resource) for group in groups for resource in resources]
         if inside:
-            more = [resource for pair in pairs if pair not in _OF_A_JOB for resource in (pair[1] or "*",)]
+            more = [resource for pair in pairs if pair not in _of_a_job() for resource in (pair[1] or "*",)]
             beyond = sorted(verbs - _WRITES)
         else:
             more = resources if verbs - _READS else [each for each in resources if each in ("*", "secrets")]
@@ -266,6 +261,12 @@ def _too_much(binding: Object, team: str, roles: dict[tuple[str, str, str], Obje
             doing = "do anything with" if "*" in verbs else ", ".join(sorted(verbs if more else beyond))
             what = "every kind of object" if "*" in more else ", ".join(dict.fromkeys(more or resources))
             yield f"{doing} {what}", role.at("rules", index)
+
+
+@cache
+def _of_a_job() -> frozenset[tuple[str, str]]:
+    """API groups and resources of what a job folder may hold."""
+    return frozenset((group, plural(kind)) for group, kinds in groups(statement()).items() for kind in kinds)
 
 
 @cache

@@ -12,7 +12,7 @@ Release = tuple[int, ...]
 def parsed(written: str) -> Release | None:
     """The numbers at the start of a text such as `2.26.2` or `2.30.3 (first tag in source)`."""
     match = _RELEASE.match(written)
-    return None if match is None else tuple(int(part) for part in match.groups() if part is not None)
+    return None if match is None else tuple(int(part[:9]) for part in match.groups() if part is not None)
 
 
 def release(workload: Workload) -> Release | None:

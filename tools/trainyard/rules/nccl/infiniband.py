@@ -14,6 +14,7 @@ from trainyard.rules.nccl.settings import Assignment, Environment, assignments, 
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
+from trainyard.workload.plain import digits
 
 _TUNING = (
     "NCCL_IB_HCA",
@@ -26,8 +27,8 @@ _TUNING = (
     "NCCL_IB_ADAPTIVE_ROUTING",
 )
 _SELECTORS = ("NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE")
-_NETDEV = pattern(r"(eth\d*|en[opsx]\w+|eno\d+|ens\d+\w*|enp\w+|bond\d+|ib\d+|em\d+|lo|docker\d*|hsn\d+|net\d+)\Z")
-_NUMBERED = pattern(r"(?P<family>[a-z]+\d*_)(?P<index>\d+)\Z")
+_NETDEV = pattern(r"(eth\d*|en[opsx]\w+|eno\d+|ens\d\w*|enp\w+|bond\d+|ib\d+|em\d+|lo|docker\d*|hsn\d+|net\d+)\Z")
+_NUMBERED = pattern(r"(?P<family>[a-z]+\d*_)(?P<index>\d{1,3})\Z")
 _DEVICE = pattern(r"(mlx[45]_\w*|(?!mlx[45])\w*)\d\Z")
 """The whole name of one adapter; mlx5 alone is a prefix of all."""
 _EXTERNAL = pattern(r"nvcr\.io/nvidia/|hpc-?x", re.IGNORECASE)
@@ -282,14 +283,8 @@ def adapter_count(workload: Workload) -> Iterator[Problem]:
         if found is None or not names or not all(_DEVICE.match(name) for name in names):
             continue
         for name, limit in each.container.limits.items():
-            asked = str(limit.value)
-            if (
-                is_rdma(name)
-                and "shared" not in name
-                and asked.isdigit()
-                and int(asked) > 1
-                and int(asked) != len(names)
-            ):
+            asked = digits(str(limit.value)) or 0
+            if is_rdma(name) and "shared" not in name and asked > 1 and asked != len(names):
                 yield Problem(
                     f"NCCL_IB_HCA lists {number(len(names), 'adapter')}, but the container requests {name}: {asked}",
                     found.spot,

@@ -299,7 +299,7 @@ def address_family_differs(workload: Workload) -> Iterator[Problem]:
 
 def _same_for_gloo(found: Assignment) -> Remedy | None:
     name = (found.value or "").removeprefix("=")
-    return unsafely(beside(found, "GLOO_SOCKET_IFNAME", name)) if re.fullmatch(r"[a-z]+\w*\d", name) else None
+    return unsafely(beside(found, "GLOO_SOCKET_IFNAME", name)) if re.fullmatch(r"[a-z]\w*\d", name) else None
 
 
 def _bare(found: Assignment) -> Remedy | None:

@@ -14,7 +14,7 @@ from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 from trainyard.workload.model import Launch, Workload
-from trainyard.workload.plain import entries, mapping, text
+from trainyard.workload.plain import digits, entries, mapping, text
 from trainyard.workload.trainjob import runtime, runtime_name
 
 _EXPORTED_BY_DEEPSPEED = ("MLFLOW", "PYTHON", "MV2", "UCX", "NCCL", "LD_LIBRARY", "PATH")
@@ -300,7 +300,7 @@ def _fabric_devices(runtime: Object) -> Iterator[tuple[str, Spot]]:
 def _over_hosts(launch: Launch) -> bool:
     """Whether deepspeed starts ranks on other hosts, by ssh."""
     hostfile, nodes = launch.option("hostfile"), launch.option("num_nodes")
-    several = nodes is not None and str(nodes.value).isdecimal() and int(nodes.value) > 1
+    several = nodes is not None and (digits(str(nodes.value)) or 0) > 1
     return launch.option("no_ssh") is None and (several or (hostfile is not None and not hostfile.implied))
 
 

@@ -12,7 +12,7 @@ from trainyard.workload import mpijob
 from trainyard.workload.command import command_line, taken_apart
 from trainyard.workload.model import Container, EnvVar, Launch, PodSet, Word, Workload
 from trainyard.workload.mounted import mounted_text
-from trainyard.workload.plain import entries, mapping, text
+from trainyard.workload.plain import digits, entries, mapping, text
 
 _TRUE = frozenset({"1", "t", "true", "y", "yes", "on"})
 _SOURCING = frozenset({"source", "."})
@@ -41,7 +41,8 @@ class Assignment:
     @property
     def integer(self) -> int | None:
         """The value where it is a whole number in plain decimals."""
-        return int(self.value) if self.value is not None and self.value.lstrip("-").isdecimal() else None
+        number = digits((self.value or "").removeprefix("-"))
+        return number if number is None or not (self.value or "").startswith("-") else -number
 
     @property
     def is_on(self) -> bool:

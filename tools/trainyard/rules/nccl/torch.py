@@ -14,6 +14,7 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.rules.remedies import variable_of
 from trainyard.workload.launch import argument
 from trainyard.workload.model import Workload
+from trainyard.workload.plain import digits
 
 _SHORT_HEARTBEAT = 300
 _ORDERED = "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -353,7 +354,7 @@ def _flag(each: Environment, *names: str) -> bool:
 def _tensor_parallel(each: Environment) -> bool:
     launch = each.container.launch
     size = None if launch is None else argument(launch.program, ("--tensor-model-parallel-size",))
-    return size is not None and str(size.value).isdecimal() and int(size.value) > 1
+    return size is not None and (digits(str(size.value)) or 0) > 1
 
 
 def _is_blackwell(workload: Workload) -> bool:

@@ -1,5 +1,6 @@
 """Values that a library reads otherwise than they were meant."""
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -184,16 +185,22 @@ def _is_switch(facts: Variable, value: str) -> bool:
     return facts.type == "bool" and value.lower() in _TRUE | _FALSE
 
 
+_LONGEST = 40
+"""Characters of a number that anybody meant."""
+
+
 def _misread(facts: Variable, value: str) -> tuple[int, int] | None:
     """What a C parser makes of a number with a unit, and what was meant; None where both are the same."""
     if facts.parse not in ("nccl-int", "torch-int"):
+        return None
+    if len(value) > _LONGEST:
         return None
     digits = re.match(r"\d*", value)
     prefix = int(digits[0]) if digits and digits[0] else 0
     if _OCTAL.match(value) and _is_c_integer(facts):
         octal = re.match(r"[0-7]*", value)
         return int(octal[0] if octal else "0", 8), int(value)
-    if _EXPONENT.match(value):
+    if _EXPONENT.match(value) and math.isfinite(float(value)):
         return prefix, int(float(value))
     suffixed = _SUFFIXED.match(value)
     if suffixed and not value.isdecimal():

@@ -32,7 +32,7 @@ def training_operator(unit: Unit) -> Iterator[Release]:
         for tag, spot in _named(item):
             match = _TAG.match(tag)
             if match is not None:
-                yield Release(tuple(map(int, match["numbers"].split("."))), spot)
+                yield Release(tuple(int(part[:9]) for part in match["numbers"].split(".")), spot)
 
 
 def _named(item: Object) -> Iterator[tuple[str, Spot]]:

@@ -10,6 +10,7 @@ from trainyard.rules.queues.kueue import ELASTIC
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import nodes, one_world, starts
 from trainyard.workload.model import Workload
+from trainyard.workload.plain import digits
 
 _LEAST = "kueue.x-k8s.io/job-min-parallelism"
 _EQUAL = "kueue.x-k8s.io/job-completions-equal-parallelism"
@@ -41,7 +42,7 @@ def partial_start_refused(item: Object) -> Iterator[Problem]:
     told = item.at("metadata", "annotations")
     least, equal = pairs(told).get(_LEAST), pairs(told).get(_EQUAL)
     for job in job_specs(item) if (item.group, item.kind) == ("batch", "Job") else ():
-        if least is not None and not (least.isascii() and least.isdigit() and 0 < int(least) < job.pods):
+        if least is not None and not 0 < (digits(least) or 0) < job.pods:
             help = f"use 1 to {job.pods - 1}" if job.pods > 1 else "leave it out"
             yield Problem(f"{least} is not between 0 and the {job.pods} pods of the Job", told.below(_LEAST), help=help)
         elif least is not None and pairs(told).get(ELASTIC) == "true":

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import yaml
-
 from trainyard.objects import Object, Spot
 from trainyard.rules.parts import items, pairs, part, word
+from trainyard.workload.embedded import yaml_map
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping, sequence
 
@@ -97,11 +96,8 @@ def excluded(parsed: Mapping[object, object]) -> tuple[str, ...]:
 
 
 def _parsed(content: str) -> Mapping[object, object]:
-    try:
-        found = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError:
-        return {}
-    return mapping(found) if mapping(found).get("kind") == "Configuration" else {}
+    found = yaml_map(content)
+    return found if found.get("kind") == "Configuration" else {}
 
 
 def pod_metadata(workload: Workload) -> Iterator[Spot]:

@@ -12,6 +12,7 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 from trainyard.workload.adapters import PLAIN, adapter
 from trainyard.workload.model import Workload
+from trainyard.workload.plain import digits
 
 _MAX_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
 
@@ -135,7 +136,7 @@ def run_time_refused(item: Object) -> Iterator[Problem]:
     """
     labels = item.at("metadata", "labels")
     seconds = pairs(labels).get(_MAX_SECONDS)
-    if seconds is not None and not (seconds.isascii() and seconds.isdigit() and int(seconds) > 0):
+    if seconds is not None and not digits(seconds):
         help = "write the number of seconds, above 0"
         yield Problem(f"{seconds} is no number of seconds", labels.below(_MAX_SECONDS), help=help)
 

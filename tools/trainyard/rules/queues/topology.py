@@ -12,7 +12,7 @@ from trainyard.rules.parts import either, items, pairs, word
 from trainyard.rules.queues.kueue import GROUP, cluster_queue, flavors
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
-from trainyard.workload.plain import mapping
+from trainyard.workload.plain import digits, mapping
 
 _PREFIX = "kueue.x-k8s.io/podset-"
 _REQUIRED, _PREFERRED, _FREE = (f"{_PREFIX}{kind}-topology" for kind in ("required", "preferred", "unconstrained"))
@@ -310,9 +310,9 @@ def _slices(spot: Spot, pods: int | None) -> Iterator[Refusal]:
         yield spot.below(here), f"a slice needs {missing} too", "set both or none"
     if size is None:
         return
-    if not (size.isascii() and size.isdigit() and int(size) > 0):
+    if not digits(size):
         yield spot.below(_SLICE_SIZE), f"{size} is no number of pods", "write a number above 0"
-    elif pods is not None and int(size) > pods:
+    elif pods is not None and (digits(size) or 0) > pods:
         yield (
             spot.below(_SLICE_SIZE),
             f"a slice of {size} pods is larger than the {pods} of the pod set",
