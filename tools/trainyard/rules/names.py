@@ -31,7 +31,7 @@ _FROM_LETTER_KINDS = {
     "trainer.kubeflow.org": ("TrainJob",),
 }
 _ANY_NAME = ("rbac.authorization.k8s.io",)
-_FILLED_IN = ("$", "{")
+_FILLED_IN = ("$", "{", "<")
 """What stands in a name that a later tool fills in."""
 
 
