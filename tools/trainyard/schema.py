@@ -12,6 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from trainyard.fieldpath import Path, lookup
+from trainyard.filledin import is_filled_in
 from trainyard.finding import Severity
 from trainyard.frozen import dataclass
 from trainyard.objects import Object
@@ -160,10 +161,8 @@ _PLACES = ("kubernetes/{group}/{kind}_{version}.json", "{group}/{kind}_{version}
 _NAME = pattern(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 """What may become part of a file name."""
 
-_TO_FILL = pattern(
-    r"[^$]*\$(\{[A-Za-z_][^{}]*\}|[A-Za-z_][A-Za-z0-9_]*)[^$]*\Z|<[^<>]+>\Z|(?=[A-Z0-9_]+\Z).*PLACEHOLDER"
-)
-"""A variable of `envsubst`, or words that say so."""
+_BY_HAND = "by hand"
+"""How the comment of a schema begins of which no definition was at hand: it has the fields that this repository sets."""
 
 _FILLED = "a template: name what is made of it, such as envsubst < FILE | lint-jobs -"
 
@@ -201,13 +200,19 @@ def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem
         problem
         for index, unit in enumerate(units)
         for rendered in unit.objects
-        if not _is_fact(rendered) and rendered.api_version != KUSTOMIZE
+        if not _is_fact(rendered) and rendered.api_version != KUSTOMIZE and not _is_encrypted(rendered)
         for problem in _problems(schemas, index, rendered, unit.is_job, unit.is_synced)
     ]
 
 
 def _is_fact(rendered: Object) -> bool:
     return rendered.group == OWN_GROUP and rendered.kind in _FACTS
+
+
+def _is_encrypted(rendered: Object) -> bool:
+    """Whether SOPS wrote the object, which Flux decrypts before it applies it: its values are ciphertext."""
+    sops = rendered.data.get("sops")
+    return isinstance(sops, dict) and "mac" in sops
 
 
 def _dated(problem: SchemaProblem) -> SchemaProblem:
@@ -243,21 +248,19 @@ def _problems(
         found = violations(validator, schema, data)
         missing = {(*violation.path, violation.needed) for violation in found if not violation.at_key}
         yield from (_null_field(unit_index, rendered, path) for path in nulls if path not in missing)
+    ours_alone = not is_synced and str(schema.get("$comment", "")).startswith(_BY_HAND)
     for violation in found:
+        if ours_alone and violation.at_key and not violation.needed:
+            continue
         message = sentence(violation, field_name(data, violation.path))
         fix = remedy(violation, rendered.at(*violation.path))
         missing = bool(violation.needed) and not violation.at_key
         problem = SchemaProblem(
             unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix, missing
         )
-        if not is_synced and not violation.at_key and _is_to_be_filled(lookup(data, violation.path)):
+        if not is_synced and not violation.at_key and is_filled_in(lookup(data, violation.path)):
             problem = replace(problem, severity=Severity.INFO, help=_FILLED)
         yield problem if is_job else _dated(problem)
-
-
-def _is_to_be_filled(value: Any) -> bool:
-    """Whether something stands for a value that another program writes there before the object is applied."""
-    return isinstance(value, str) and _TO_FILL.match(value) is not None
 
 
 def _is_null_field(data: Any, violation: Violation) -> bool:
