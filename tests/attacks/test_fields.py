@@ -163,6 +163,7 @@ def test_a_whole_object_is_let_through_by_both(account: Client, kind: tuple[str,
     assert (told(item), answer(account, item)) == ([], "")
 
 
+@pytest.mark.claim("fields-that-nobody-thought-of")
 @pytest.mark.parametrize("kind", OPEN, ids="/".join)
 def test_both_say_the_same_of_every_field(account: Client, kind: tuple[str, str]) -> None:
     differing, refused = [], 0

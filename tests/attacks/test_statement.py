@@ -37,6 +37,7 @@ def test_every_rule_exists_and_speaks_of_something_that_has_a_name() -> None:
     assert {name.partition(".")[0] for name in said.rules} <= named
 
 
+@pytest.mark.claim("page-of-the-team")
 def test_the_page_says_all_that_a_team_may_have() -> None:
     table = re.findall(r"^\| (`.*?) \|", ALLOWED.read_text(), re.MULTILINE)
     told = {name for row in table for name in re.findall(r"`(\w+)`", row)}

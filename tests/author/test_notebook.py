@@ -89,6 +89,7 @@ def test_a_function_becomes_a_job_on_a_branch(checkout: Path, tmp_path: Path) ->
         client(checkout).train(trainer=trainer, options=[Name("greetings")])
 
 
+@pytest.mark.claim("notebook-runtime")
 def test_the_runtime_of_the_sdk_is_the_base_that_makes_a_train_job(checkout: Path) -> None:
     there = client(checkout)
     name = there.train(runtime="torch-distributed", trainer=CustomTrainer(func=train, func_args={"greeting": "a"}))
@@ -99,6 +100,7 @@ def test_the_runtime_of_the_sdk_is_the_base_that_makes_a_train_job(checkout: Pat
     assert "rayjob" not in [runtime.name for runtime in there.list_runtimes()]
 
 
+@pytest.mark.claim("notebook-lints-first")
 def test_a_job_that_would_not_train_is_told_and_makes_no_branch(checkout: Path) -> None:
     trainer = CustomTrainer(func=train, func_args={"greeting": "a"}, env={"BUFFER SIZE": "1"})
 
@@ -138,6 +140,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.claim("notebook-refuses")
 def test_what_cannot_become_a_job_is_told(checkout: Path) -> None:
     for what, (arguments, reason) in REFUSED.items():
         with pytest.raises(ValueError, match=r".") as error:

@@ -25,6 +25,7 @@ def test_every_preset_of_the_trainer_can_be_chosen() -> None:
     assert len(MODELS) > 20
 
 
+@pytest.mark.claim("proposals-fit")
 @pytest.mark.parametrize("launcher", ["torchrun", "deepspeed"])
 def test_proposals_fit_and_their_batch_is_what_the_ranks_take(launcher: str) -> None:
     too_large: set[str] = set()

@@ -53,6 +53,9 @@ TEXT = """\
 It never
 fails. Each of `all` has one. Some have `every` thing. They know each other. With --all it runs.
 This is bound, always.<!-- claim: bound, twice --> This is refused.<!-- no claim: a word of others -->
+All stand above it.
+<!-- claim: below -->
+
 - an item of nobody
 - another
 
@@ -87,8 +90,9 @@ def test_what_is_behind_a_sentence_is_its_own() -> None:
     assert {text: (each.line, each.claims, each.excuse) for text, each in found.items()} == {
         "This is bound, always.": (5, ("bound", "twice"), ""),
         "This is refused.": (5, (), "a word of others"),
-        "| a row | that nobody breaks |": (12, ("row",), ""),
-        "``` every line ```": (16, ("code",), ""),
+        "All stand above it.": (6, ("below",), ""),
+        "| a row | that nobody breaks |": (15, ("row",), ""),
+        "``` every line ```": (19, ("code",), ""),
     }
 
 

@@ -1,7 +1,8 @@
 """docs/matrix.md: what goes together lints, is taken, and has in its pods what was asked for; the rest is refused."""
 
 import contextlib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,19 @@ import pytest
 
 from tests.bases.matrix import list_jobs
 from tests.controlplane.harness import units_of
-from tests.product.combinations import Combination, drawn, names, refused, repository, seed, write
+from tests.product.combinations import (
+    ALL,
+    COVER,
+    Combination,
+    cover,
+    drawn,
+    everything,
+    names,
+    refused,
+    repository,
+    seed,
+    write,
+)
 from tests.product.effects import missing
 from tests.product.server import refusals
 from tests.said import said
@@ -95,6 +108,17 @@ def test_what_does_not_go_together_is_refused_at_its_line(linted: Linted) -> Non
         if len(places) != 1 or (refusal.rule, file, places[0]) not in at or others:
             wrong.append(f"{combination}: {refusal.rule} was expected at {file}:{places}, {linted.told(folder)}")
     assert wrong == []
+
+
+@pytest.mark.claim("every-pair-is-drawn")
+def test_every_pair_that_goes_together_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pairs(found: Iterable[Combination]) -> set[tuple[tuple[int, str], ...]]:
+        return {pair for each in found for pair in itertools.combinations(enumerate(each), 2)}
+
+    assert pairs(cover(2, "a")) == pairs(cover(2, "b")) == pairs(everything())
+    assert cover(2, "a") != cover(2, "b")
+    monkeypatch.setenv(COVER, ALL)
+    assert drawn() == everything()
 
 
 def test_each_refusal_is_tried() -> None:

@@ -62,8 +62,8 @@ BASES = tuple(way.base for way in WAYS)
 
 QUEUES = (
     Part("queue/kueue", "the job waits for its team's quota"),
-    Part("queue/volcano", "all ranks are placed by Volcano, or none"),
-    Part("queue/coscheduling", "all ranks are placed by the coscheduling plugin, or none"),
+    Part("queue/volcano", "Volcano places the ranks together"),
+    Part("queue/coscheduling", "the coscheduling plugin places the ranks together"),
 )
 COMPONENTS = (
     Part("zero", "ZeRO policies of DeepSpeed"),
@@ -122,9 +122,13 @@ HEAD = """\
 # What goes together
 
 Written by `tools/update-docs`. A job takes one base, one cluster, at most one queue, and any components; and it may
-patch its pods. `tests/product` makes such jobs from `jobs/research/gpt2-124m`, by a line of `kustomization.yaml` for
+patch its pods.<!-- claim: goes-together -->
+`tests/product` makes such jobs from `jobs/research/gpt2-124m`, by a line of `kustomization.yaml` for
 each choice, and draws them so that every pair of choices below is in one of them, others with each commit.
-`tools/test --all` draws every three that go together, and `tools/test --nightly` takes all. No job has two patches.
+<!-- claim: every-pair-is-drawn -->
+`tools/test --all` draws every three that go together, and `tools/test --nightly` takes all.
+<!-- claim: every-pair-is-drawn -->
+No job has two patches.<!-- no claim: what was not tried -->
 
 - **L**: such jobs render, lint without an error or a warning against strict schemas, and have in their pods, as the
   linter predicts them, what was asked for.
@@ -137,6 +141,7 @@ A label or annotation of one's own, and the metadata server that `base/storage/g
 have in its [team.yaml](allowed.md); here it has them.
 
 No letter says that a GPU, a network fabric or a storage driver was there: [what was not tried](verified-against.md).
+<!-- no claim: what was not tried -->
 
 ## Bases and clusters
 """

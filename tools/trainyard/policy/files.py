@@ -28,6 +28,7 @@ _HEAD = "# Written by `tools/lint-jobs export-policy` from rule {}; what it says
 _DEFINITION = "custom-resource-definition.yaml"
 _OF_TEAMS = "# Written by `tools/update-docs` from schemas/trainyard.dev/team_v1alpha1.json: what a team may have.\n"
 _BEGIN, _END = "<!-- exported -->\n", "<!-- end -->\n"
+_BOUND = "<!-- claim: attacks-are-refused, fields-that-nobody-thought-of -->\n"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -89,7 +90,7 @@ def allowed() -> dict[Path, str]:
     return {
         ROLE: _behind(ROLE.read_text(), "\nrules:\n", rights(said)),
         PROJECT: _behind(PROJECT.read_text(), "\n  namespaceResourceWhitelist:\n", project(said)),
-        ALLOWED: _between(ALLOWED.read_text(), f"```yaml\n{FILE.read_text()}```\n"),
+        ALLOWED: _between(ALLOWED.read_text(), f"```yaml\n{FILE.read_text()}```\n{_BOUND}"),
     }
 
 
