@@ -90,3 +90,19 @@ def test_the_linter_says_what_create_and_apply_do(client: Client, text: str, pat
 
     assert said == (set() if created and applied else {"SCH009"} if created else {"SCH001"})
     assert in_a_job_folder == (set() if applied else {"SCH001"})
+
+
+FILLED = """
+  failurePolicy:
+    rules:
+    - {action: FailJobSet, onJobFailureReasons: [PodFailurePolicy]}
+"""
+
+
+def test_a_field_that_a_webhook_fills_may_be_missing(client: Client) -> None:
+    job_set = yaml.safe_load(JOB_SET + FILLED)
+    job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0].pop("resources")
+    client.apply(job_set, dry_run=True)
+    del job_set["spec"]["failurePolicy"]["rules"][0]["action"]
+    with pytest.raises(Refused, match="action"):
+        client.apply(job_set, dry_run=True)

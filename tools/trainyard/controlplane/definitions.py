@@ -2,12 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trainyard.controlplane.client import Client, Refused
+from trainyard.schema_generation.sources import read_sources
 
 DEFINITIONS = Path(__file__).parents[3] / ".tools" / "definitions"
 """Where tools/bootstrap.py puts the definitions of custom resources, a file a group, version and kind."""
@@ -45,7 +46,22 @@ def load_definitions(admin: Client, kinds: Iterable[tuple[str, str]]) -> None:
 
 def _kept(api_version: str, kind: str) -> Any:
     file = DEFINITIONS / f"{api_version.replace('/', '_')}_{kind}.json"
-    return json.loads(file.read_text()) if file.is_file() else None
+    if not file.is_file():
+        return None
+    definition = json.loads(file.read_text())
+    for filled in read_sources(SCHEMAS / "sources.yaml").filled:
+        of, *path = filled.replace("[]", ".[]").split(".")
+        for version in definition["spec"]["versions"] if of == kind else ():
+            _do_without(version["schema"]["openAPIV3Schema"], path)
+    return definition
+
+
+def _do_without(schema: Any, path: Sequence[str]) -> None:
+    """Let a field be missing that the project's webhook fills: no webhook runs beside the server."""
+    *way, name = path
+    for step in way:
+        schema = schema["items"] if step == "[]" else schema["properties"][step]
+    schema["required"] = [each for each in schema["required"] if each != name]
 
 
 def _open(api_version: str, kind: str) -> Any:
