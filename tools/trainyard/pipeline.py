@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trainyard import bounded, codec, limits
 from trainyard.applied import entry_of, entry_targets, without_echoes
 from trainyard.bounded import Ended, Here
-from trainyard.brief import told_briefly
+from trainyard.brief import brief, told_briefly
 from trainyard.cache import LINK, Cache, Digests, text_digest
 from trainyard.commandline import TRACEBACK
 from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Discovery, Target, TargetKind, has_kustomization
@@ -22,7 +22,7 @@ from trainyard.exempt import LIST, exemptions
 from trainyard.fetched import fetched_otherwise
 from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import BROKE, Finding, NotJudged, Place, Position, Severity
-from trainyard.masked import SECRET, without
+from trainyard.masked import SECRET, cleaned, without
 from trainyard.objects import Object, Spot
 from trainyard.origin import Origin
 from trainyard.outcome import Judgement, Outcome, conclude
@@ -458,6 +458,7 @@ class _Run:
 
         told = (told_briefly(finding) for finding in without_consequences(result.findings))
         findings = [without(finding, result.secrets) for finding in told]
+        not_judged = tuple(replace(each, why=cleaned(brief(each.why), result.secrets)) for each in result.not_judged)
         files = {finding.place.position.file for finding in findings if finding.place.position}
         files |= {file for file, digest in result.reads.items() if len(digest) == _DIGEST_LENGTH}
         suppressions: list[Suppression] = []
@@ -470,9 +471,9 @@ class _Run:
         complete = bool(result.reads) and not any(finding.input_error for finding in findings)
         if self.cache is not None and complete and target.name != STDIN and self._steady(result.reads):
             listings = [target.name] if target.kind is TargetKind.JOB else []
-            kept = codec.encode(findings, suppressions, result.not_judged)
+            kept = codec.encode(findings, suppressions, not_judged)
             self.cache.put(_key(target), result.reads, listings, kept)
-        return Judgement(target, tuple(findings), tuple(suppressions), complete, not_judged=tuple(result.not_judged))
+        return Judgement(target, tuple(findings), tuple(suppressions), complete, not_judged=not_judged)
 
     def _text(self, file: str) -> str:
         try:
