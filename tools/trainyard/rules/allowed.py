@@ -227,5 +227,7 @@ def _ask(found: Refusal, context: Context) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "a map" if isinstance(value, dict) else "a list"
     text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -152,7 +152,8 @@ def sharded_under_tensorflow(workload: Workload) -> Iterator[Problem]:
     if (
         workload.training_job is not None
         and module_of(workload.training_job) == "trainer.tensorflow"
-        and way not in (None, "ddp")
+        and isinstance(way, str)
+        and way != "ddp"
     ):
         yield Problem(
             f"parallelism is {way}, but trainer.tensorflow keeps a copy of the model on each GPU",
