@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -104,9 +105,12 @@ def test_operators_variables_without_torchrun(train: Trainer, one_rank: Run, ope
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
 def test_ray(train: Trainer, one_rank: Run) -> None:
-    process = train.launch([sys.executable], "--workers=2", "run=ray", ranks=2, module="trainer.ray")
+    """Where nobody names a cluster the run has one of its own, whatever `ray start` has left behind on the machine."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a short one, for sockets
+        Path(folder, "ray_current_cluster").write_text("192.0.2.1:6379")
+        settings = {"RAY_TMPDIR": folder, "RAY_AUTH_MODE": "disabled"}  # nothing is left in /tmp and in HOME
 
-    run = ended(process)
+        run = ended(train.launch([sys.executable], "--workers=2", "run=ray", ranks=2, module="trainer.ray", **settings))
 
     assert run.code == 0, run.errors
     assert run.result["world_size"] == 2
