@@ -15,6 +15,7 @@ from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDIN
 from trainyard.finding import Severity
 
 if TYPE_CHECKING:
+    from trainyard.changed import Range
     from trainyard.discover import Discovery
     from trainyard.fixes.rounds import Made
     from trainyard.outcome import Outcome
@@ -114,6 +115,12 @@ def _parser() -> argparse.ArgumentParser:
         "--changed", metavar="BASE", help="only what differs from this git revision, or in a range A..B"
     )
     parser.add_argument(
+        "--pre-commit",
+        action="store_true",
+        help="as a hook of pre-commit: judge what reads the PATHs that it hands over, or what else is staged or "
+        "lies between its --from-ref and --to-ref",
+    )
+    parser.add_argument(
         "--format",
         action="append",
         metavar="FORMAT[=FILE]",
@@ -157,6 +164,8 @@ def _lint(options: argparse.Namespace) -> int:
     from trainyard.pipeline import lint
     from trainyard.report import Report
 
+    if options.pre_commit and options.changed is not None:
+        raise UsageError("--pre-commit says itself what changed: leave --changed out")
     if options.workers is not None and options.workers < 1:
         raise UsageError(f"--workers {options.workers}: at least one renderer is needed")
     if options.diff and options.format:
@@ -170,13 +179,21 @@ def _lint(options: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"the current folder cannot be read: {_os_words(error)}") from None
     root = repository_root(cwd, options.paths)
-    found = discover(options.paths, root, cwd)
+    if options.pre_commit:
+        from trainyard.changed import changed_files, for_pre_commit
+        from trainyard.survey import survey
+
+        range = for_pre_commit(root, options.paths, os.environ)
+        changed: str | Range | None = range
+        found = survey(root, changed_files(root, range))
+    else:
+        changed, found = options.changed, discover(options.paths, root, cwd)
     live = progress()
     judge = partial(
         lint,
         root,
         found,
-        changed=options.changed,
+        changed=changed,
         shard=_shard(options.shard),
         use_cache=not options.no_cache,
         workers=options.workers,
