@@ -33,6 +33,7 @@ from trainyard.synced import altered_lists, synced_otherwise, unsynced
 from trainyard.unit import Unit
 
 if TYPE_CHECKING:
+    from trainyard.changed import Range
     from trainyard.cluster import Platforms
     from trainyard.render import Rendering
     from trainyard.suppress import Suppression
@@ -94,7 +95,7 @@ def lint(
     root: Path,
     found: Discovery,
     *,
-    changed: str | None = None,
+    changed: "str | Range | None" = None,
     shard: tuple[int, int] = (1, 1),
     use_cache: bool = True,
     workers: int | None = None,
@@ -129,7 +130,7 @@ def lint(
         from trainyard.changed import changed_files, resolve
         from trainyard.edited import edited_jobs
 
-        range = resolve(root, changed)
+        range = resolve(root, changed) if isinstance(changed, str) else changed
         differing = changed_files(root, range)
         if not run.is_linter(differing):
             targets = [target for target in targets if run.touched(target, differing)]
@@ -155,7 +156,7 @@ def lint(
     uncounted = {target.name for target in applied}
     outcome = conclude(sources, unread + edits + beside, judgements, whole, uncounted, exempt.entries)
     if changed is not None and not outcome.units:
-        return replace(outcome, note=f"no job reads what changed since {changed}")
+        return replace(outcome, note=f"no job reads what changed since {range.text}")
     return outcome
 
 
