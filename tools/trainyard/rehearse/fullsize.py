@@ -20,14 +20,11 @@ from trainyard.workload.model import EnvVar, Workload
 CHECK = """\
 import sys
 from trainer import launch, schedule, sources
-from trainer.errors import ConfigError, TrainerError
-from trainer.presets import preset
+from trainer.errors import TrainerError
+from trainer.presets import check_length, preset
 try:
     config = sources.read(sys.argv[1:])
-    shape = preset(config.model)
-    length, context = config.sequence_length, getattr(shape, "context", 0)
-    if context and length > context:
-        raise ConfigError(f"sequence_length {length} is longer than the context of {config.model}, which is {context}")
+    check_length(config.model, preset(config.model), config.sequence_length)
     share = schedule.share(config, launch.find())
     schedule.schedule(config, share.global_batch)
 except TrainerError as error:
