@@ -94,7 +94,11 @@ def test_shapes_are_those_of_the_trainer() -> None:
             preset.tied,
             preset.bias,
         )
-        assert (shape.positions, shape.gated) == (learned, preset.activation == "swiglu")
+        assert (shape.context, shape.positions, shape.gated) == (
+            preset.context,
+            learned,
+            preset.activation == "swiglu",
+        )
 
 
 def _presets() -> dict[str, Any] | None:

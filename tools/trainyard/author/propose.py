@@ -76,10 +76,9 @@ class Proposal:
 def propose(choices: Choices, answers: Answers, wishes: Wishes) -> Proposal:
     """A proposal that fits. Refused where none does, or where a wish cannot be met."""
     shape = shapes()[answers.model]
-    longest = choices.models()[answers.model]
-    sequence = shape.patches or wishes.sequence or longest
-    if wishes.sequence is not None and not shape.patches and wishes.sequence > longest and not shape.gated:
-        raise Refused(f"{answers.model} takes samples of at most {longest} tokens, not {wishes.sequence}")
+    sequence = shape.patches or wishes.sequence or choices.models()[answers.model]
+    if not shape.patches and sequence > shape.context:
+        raise Refused(f"{answers.model} takes samples of at most {shape.context} tokens, not {sequence}")
     recipe = recipe_for(shape, sequence)
     candidates = list(_candidates(choices, answers, sequence))
     if wishes.batch is not None:
