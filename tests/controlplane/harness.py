@@ -53,13 +53,21 @@ Json = dict[str, Any]
 
 def unit_of(folder: str, root: Path = HOME) -> Unit:
     """A folder of the repository as it renders, with the platform of the cluster that it lands on."""
-    kind = TargetKind.JOB if (root / folder / "job.yaml").exists() else TargetKind.KUSTOMIZATION
+    return units_of([folder], root)[folder]
+
+
+def units_of(folders: Sequence[str], root: Path) -> dict[str, Unit]:
+    """Folders of a repository as they render, each with the platform of the cluster that it lands on."""
     sources = Sources(root)
-    prepared = Prepared(sources, Target(folder, kind))
-    assert not prepared.findings, prepared.findings
-    (rendering,) = render(root, [folder])
-    unit, origin = prepared.unit(rendering)
-    return Platforms(root, sources).under(unit, origin)[0]
+    platforms = Platforms(root, sources)
+    found = {}
+    for folder, rendering in zip(folders, render(root, folders), strict=True):
+        kind = TargetKind.JOB if (root / folder / "job.yaml").exists() else TargetKind.KUSTOMIZATION
+        prepared = Prepared(sources, Target(folder, kind))
+        assert not prepared.findings, prepared.findings
+        unit, origin = prepared.unit(rendering)
+        found[folder] = platforms.under(unit, origin)[0]
+    return found
 
 
 def workload_of(unit: Unit) -> Workload:

@@ -9,8 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bases.matrix import REPOSITORY, SOURCE, base_line, cluster_line, replaced
-from tests.product.patches import PATCHES
+import yaml
+
+from tests.bases.matrix import REPOSITORY, SOURCE, base_line, cluster_line, replaced, without_jobs
+from tests.product.patches import ANNOTATION, LABEL, PATCHES
 from trainyard import matrix
 from trainyard.matrix import NONE, REFUSED, Refusal, clusters, holds, refusal
 
@@ -120,6 +122,24 @@ def _chosen(combination: Combination, strength: int) -> Iterator[tuple[tuple[int
 
 _SAYS = {"zero": "  parallelism: deepspeed\n", "elastic": "  elastic:\n    minNodes: 2\n"}
 """What job.yaml says where a component is listed."""
+
+
+_GRANTED = {
+    "annotations": {ANNOTATION: "*"},
+    "labels": {LABEL: "*"},
+    "egress": [{"ipBlock": {"cidr": f"169.254.169.{host}/32"}} for host in (252, 254)],
+}
+"""What team.yaml allows beside the rest: the patches' annotation and label, and GKE's metadata server for its FUSE."""
+
+
+def repository(root: Path) -> None:
+    """All that jobs are made of below `root`, where the teams may have what is drawn."""
+    without_jobs(root)
+    for file in (root / "clusters").glob("*/platform/research/team.yaml"):
+        team = yaml.safe_load(file.read_text())
+        assert not team["spec"].keys() & _GRANTED.keys()
+        team["spec"] |= _GRANTED
+        file.write_text(yaml.safe_dump(team))
 
 
 def write(root: Path, combination: Combination, name: str) -> str:

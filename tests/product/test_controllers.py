@@ -7,10 +7,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.bases.matrix import list_jobs, without_jobs
+from tests.bases.matrix import list_jobs
 from tests.controlplane.comparison import differences
 from tests.controlplane.harness import Ground, ground_for, unit_of
-from tests.product.combinations import ALL, COVER, Combination, cover, names, seed, write
+from tests.product.combinations import ALL, COVER, Combination, cover, names, repository, seed, write
 from trainyard.matrix import clusters
 from trainyard.unit import Unit
 
@@ -34,7 +34,7 @@ def running() -> list[Combination]:
 def units(tmp_path_factory: pytest.TempPathFactory) -> dict[Combination, Unit]:
     """The jobs as they render."""
     root = tmp_path_factory.mktemp("product")
-    without_jobs(root)
+    repository(root)
     folders = {each: write(root, each, name) for each, name in zip(running(), names(running()), strict=True)}
     list_jobs(root)
     return {each: unit_of(folder, root) for each, folder in folders.items()}

@@ -1,22 +1,21 @@
 """docs/matrix.md: what goes together lints, is taken, and has in its pods what was asked for; the rest is refused."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bases.matrix import list_jobs, without_jobs
-from tests.product.combinations import Combination, drawn, names, refused, seed, write
+from tests.bases.matrix import list_jobs
+from tests.controlplane.harness import units_of
+from tests.product.combinations import Combination, drawn, names, refused, repository, seed, write
 from tests.product.effects import missing
 from tests.product.server import refusals
 from tests.said import said
-from trainyard import pipeline
 from trainyard.cli import main
 from trainyard.matrix import PAGE, REFUSED, Refusal, clusters, page
-from trainyard.rules.registry import Problem, Rule
 from trainyard.unit import Unit
 
 Finding = Mapping[str, Any]
@@ -32,7 +31,7 @@ class Linted:
     refused: Mapping[str, tuple[Combination, Refusal]]
     findings: Mapping[str, list[Finding]]
     units: Mapping[str, Unit]
-    """What the linter judged."""
+    """What goes together, as it renders."""
 
     def told(self, folder: str) -> list[str]:
         """Findings of a job that are more than information."""
@@ -42,23 +41,15 @@ class Linted:
 
 @pytest.fixture(scope="module", params=clusters())
 def linted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Linted:
-    """What is drawn for a cluster, linted as its users do; what the linter judges is kept for a look at the pods."""
+    """What is drawn for a cluster, linted as its users do, and rendered for a look at the pods."""
     root = tmp_path_factory.mktemp("product")
-    without_jobs(root)
+    repository(root)
     together = [each for each in drawn() if each.cluster == request.param]
     apart = [each for each in refused() if each[0].cluster == request.param]
     every = [*together, *(combination for combination, _ in apart)]
     folders = [write(root, combination, name) for combination, name in zip(every, names(every), strict=True)]
     list_jobs(root)
-    units: dict[str, Unit] = {}
-    judged = pipeline.found_by_rules
-
-    def watched(rules: Mapping[str, Rule], unit: Unit) -> Iterator[tuple[Rule, Problem]]:
-        units[unit.name] = unit
-        return judged(rules, unit)
-
-    with pytest.MonkeyPatch.context() as patched, contextlib.chdir(root):
-        patched.setattr(pipeline, "found_by_rules", watched)
+    with contextlib.chdir(root):
         document = said(main, "--no-cache", "--format=json", *folders).json
     findings: dict[str, list[Finding]] = {folder: [] for folder in folders}
     for finding in document["findings"]:
@@ -69,7 +60,7 @@ def linted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         dict(zip(folders, together, strict=False)),
         dict(zip(folders[len(together) :], apart, strict=True)),
         findings,
-        units,
+        units_of(folders[: len(together)], root),
     )
 
 

@@ -7,8 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from tests.bases.matrix import list_jobs, without_jobs
-from tests.product.combinations import ALL, COVER, Combination, cover, names, seed, write
+from tests.bases.matrix import list_jobs
+from tests.product.combinations import ALL, COVER, Combination, cover, names, repository, seed, write
 from tests.rehearse.rehearsing import Rehearsed, rehearse, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
@@ -27,7 +27,7 @@ def rehearsed() -> tuple[Combination, ...]:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[Combination, "Future[Rehearsed]"]]:
     """The rehearsals, under way."""
     root = tmp_path_factory.mktemp("product")
-    without_jobs(root)
+    repository(root)
     folders = {each: write(root, each, name) for each, name in zip(rehearsed(), names(rehearsed()), strict=True)}
     list_jobs(root)
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -45,7 +45,7 @@ class Refusal:
     needs: str = ""
     """A folder of base/ without which in its platform a cluster has no place for the part; empty where none matters."""
     also: tuple[str, ...] = ()
-    """Rules that warn of what follows from it."""
+    """Rules that speak of what follows from it."""
 
 
 WAYS = (
@@ -111,6 +111,7 @@ REFUSED = (
         "claimName: dataset-cache",
         "base/dataset-cache/job/pod-template.yaml",
         needs="dataset-cache",
+        also=("SEC011",),
     ),
     Refusal("sidecar", "CTR031", "- name: trainer-watch", "patch.yaml", ("trainjob",)),
     Refusal("init-container", "CTR031", "- name: prepare-dataset-cache", "patch.yaml", ("trainjob",)),
@@ -131,6 +132,9 @@ each choice, and draws them so that every pair of choices below is in one of the
 - **C**: real controllers run a job of this repository so, on simulated nodes, and make the pods that were predicted.
 - **R**: a job of this repository was rehearsed so, to its end, on one machine.
 - **A rule**: this does not go together, and the rule says so at the line that is wrong.
+
+An annotation or label of one's own, and the metadata server that `base/storage/gcs-fuse/pods` asks, a job may have where
+its team's [team.yaml](allowed.md) says so; here it does.
 
 No letter says that a GPU, a network fabric or a storage driver was there: [what was not tried](verified-against.md).
 
