@@ -29,7 +29,7 @@ _BY_KUBERNETES = (("ConfigMap", "kube-root-ca.crt"),)
 _SHOWN = 60
 
 
-@rule(NODE_RULE, "takes-over-the-node", Severity.ERROR, needs=Unit, guarded=True)
+@rule(NODE_RULE, "takes-over-the-node", Severity.ERROR, needs=Unit, fix="safe", guarded=True)
 def takes_over_the_node(unit: Unit) -> Iterator[Problem]:
     """A job folder asks for rights with which a pod can take over its node.
 
@@ -61,7 +61,7 @@ def takes_over_the_node(unit: Unit) -> Iterator[Problem]:
     yield from _said_by(NODE_RULE, unit)
 
 
-@rule(FIELD_RULE, "field-not-allowed", Severity.ERROR, needs=Unit, guarded=True)
+@rule(FIELD_RULE, "field-not-allowed", Severity.ERROR, needs=Unit, fix="unsafe", guarded=True)
 def field_not_allowed(unit: Unit) -> Iterator[Problem]:
     """A job folder sets a field that jobs of its team may not set, or leaves one out that they must set.
 
@@ -90,7 +90,7 @@ def field_not_allowed(unit: Unit) -> Iterator[Problem]:
     yield from _said_by(FIELD_RULE, unit)
 
 
-@rule(VALUE_RULE, "value-not-allowed", Severity.ERROR, needs=Unit, guarded=True)
+@rule(VALUE_RULE, "value-not-allowed", Severity.ERROR, needs=Unit, fix="safe", guarded=True)
 def value_not_allowed(unit: Unit) -> Iterator[Problem]:
     """A job folder sets a field to a value that jobs of its team may not set.
 
