@@ -1,4 +1,4 @@
-"""A test that never ends, or ends its process, ends the run with its name: real runs, set up as those of this repository."""
+"""A test that never ends, or ends its process, ends the run with its name: real runs, set up as those of this one."""
 
 import re
 import subprocess
