@@ -6,6 +6,7 @@ import pytest
 
 from tests.schemas.conftest import HERE, Snapshot, as_text, unit_of
 from trainyard.errors import Fault
+from trainyard.finding import Severity
 from trainyard.objects import Object
 from trainyard.schema import check
 from trainyard.unit import Unit
@@ -58,6 +59,43 @@ def test_any_text_is_read(odd: str) -> None:
 def test_many_objects_are_judged_each() -> None:
     objects = tuple(config_map(f"map-{n}", {"a": n if n % 100 == 99 else "x"}, n) for n in range(1000))
     assert [p.object.index for p in check([Unit("many", False, objects)])] == list(range(99, 1000, 100))
+
+
+@pytest.mark.parametrize("value", ["$NODES", "${NODES}", "${NODES:-4}", "<nodes>", "NUMBER_OF_NODES"])
+def test_a_template_that_nobody_filled_in_yet_is_information(value: str) -> None:
+    job = Object.of({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": _spec(value)}, 0)
+    told = check([Unit("manifests", False, (job,))])
+    assert [(p.path, p.severity) for p in told] == [(("spec", "parallelism"), Severity.INFO)]
+    assert "template" in told[0].help
+    assert [p.severity for p in check([Unit("jobs/team/a", True, (job,))])] == [None]
+
+
+@pytest.mark.parametrize("value", ["four", "$", "4$", "<", "FOUR"])
+def test_other_text_in_the_place_of_a_number_is_an_error(value: str) -> None:
+    job = Object.of({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": _spec(value)}, 0)
+    assert [p.severity for p in check([Unit("manifests", False, (job,))])] == [None]
+
+
+def _spec(parallelism: object) -> dict[str, object]:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}
+    return {"parallelism": parallelism, "template": {"spec": pod}}
+
+
+def test_a_schema_by_hand_refuses_nobody_elses_fields() -> None:
+    policy = {"apiVersion": "mellanox.com/v1alpha1", "kind": "NicClusterPolicy", "metadata": {"name": "a"}}
+    objects = (Object.of({**policy, "spec": {"docaTelemetryService": {}}}, 0),)
+    assert check([Unit("manifests", False, objects)]) == []
+    assert len(check([Unit("clusters/gpu-east/platform", False, objects)])) == 1
+    misspelt = (Object.of({**policy, "spec": {"ofedDrivers": {}}}, 0),)
+    assert [p.message for p in check([Unit("manifests", False, misspelt)])] == [
+        'unknown field "ofedDrivers": did you mean "ofedDriver"?'
+    ]
+
+
+def test_what_sops_encrypted_is_decrypted_before_it_is_applied() -> None:
+    secret = config_map("a", {"a": "ENC[AES256_GCM,data:x]"}).data
+    assert check([Unit("manifests", False, (Object.of({**secret, "sops": {"mac": "ENC[...]"}}, 0),))]) == []
+    assert len(check([Unit("manifests", False, (Object.of({**secret, "sops": {}}, 0),))])) == 1
 
 
 def test_facts_are_left_to_the_job_file_check() -> None:

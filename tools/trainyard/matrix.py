@@ -133,8 +133,8 @@ each choice, and draws them so that every pair of choices below is in one of the
 - **R**: a job of this repository was rehearsed so, to its end, on one machine.
 - **A rule**: this does not go together, and the rule says so at the line that is wrong.
 
-An annotation or label of one's own, and the metadata server that `base/storage/gcs-fuse/pods` asks, a job may have where
-its team's [team.yaml](allowed.md) says so; here it does.
+A label or annotation of one's own, and the metadata server that `base/storage/gcs-fuse/pods` asks, are the team's to
+have in its [team.yaml](allowed.md); here it has them.
 
 No letter says that a GPU, a network fabric or a storage driver was there: [what was not tried](verified-against.md).
 

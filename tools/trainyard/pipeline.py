@@ -345,13 +345,16 @@ class _Run:
             self.doing("schemas")
             for refused in schema.check([unit]):
                 spot = Spot(refused.object, refused.path, at_key=refused.at_key)
-                problem = Problem(refused.message, spot, (), refused.help, refused.fix)
+                at = origin.position(spot.object, spot.path) if refused.is_missing and result.completed else None
+                if at is not None and at.file in result.completed:
+                    result.leave("required fields", result.completed[at.file], _place(spot, origin))
+                    continue
+                problem = Problem(refused.message, spot, (), refused.help, refused.fix, refused.severity)
                 result.add(self.rules[refused.rule_id], problem, origin, self.sources)
                 found.append((self.rules[refused.rule_id], problem))
             self.doing("what was not judged")
             for gap in gaps(unit, found):
-                place = _place(gap.spot, origin)
-                result.not_judged.append(NotJudged(result.target.name, gap.what, gap.why, place))
+                result.leave(gap.what, gap.why, _place(gap.spot, origin))
 
     def _units(self, targets: Sequence[Target]) -> "Iterator[tuple[_Result, tuple[Unit, Origin] | None]]":
         folders = []
@@ -365,6 +368,7 @@ class _Run:
         yield from self._rendered(folders)
 
     def _manifests(self, result: "_Result") -> "tuple[Unit, Origin] | None":
+        from trainyard.kustomized import depends_on
         from trainyard.manifests import read_manifests
 
         target = result.target
@@ -378,11 +382,33 @@ class _Run:
         if result.findings:
             return None
         with result.failing():
-            made = read_manifests(target.name, target.files, self.sources)
+            files = self._objects_of(result)
             result.reads = {file: text_digest(self.sources.text(file)) for file in target.files}
+            if target.name != STDIN:
+                result.reads |= {each: self.digests.of(each) for file in target.files for each in depends_on(file)}
+            if not files:
+                return None
+            made = read_manifests(target.name, files, self.sources)
             _check_number(made[0])
             return made
         return None
+
+    def _objects_of(self, result: "_Result") -> list[str]:
+        """The files of a target that hold objects of their own. What the others are, the result is told."""
+        from trainyard.kustomized import completed_by, patched_by
+
+        target = result.target
+        if target.name == STDIN:
+            return list(target.files)
+        files = []
+        for file in target.files:
+            if why := patched_by(self.sources, file):
+                result.leave(os.path.basename(file), why, Place("", "", Position(file, 1, 1)))
+                continue
+            files.append(file)
+            if why := completed_by(self.sources, file):
+                result.completed[file] = why
+        return files
 
     def _rendered(self, targets: Sequence[Target]) -> "Iterator[tuple[_Result, tuple[Unit, Origin] | None]]":
         """Units of folders. What each may ask for is checked before it is rendered, the rest while others are."""
@@ -504,6 +530,13 @@ class _Result:
         self.secrets: set[str] = set()
         self.told: Counter[str] = Counter()
         """Problems by rule."""
+        self.completed: dict[str, str] = {}
+        """Why fields that are missing in a file may come from elsewhere."""
+
+    def leave(self, what: str, why: str, place: Place) -> None:
+        """Something is not judged; told once, at its first place."""
+        if all((each.what, each.why) != (what, why) for each in self.not_judged):
+            self.not_judged.append(NotJudged(self.target.name, what, why, place))
 
     def fail(self, error: InputError) -> None:
         """The target cannot be judged further."""

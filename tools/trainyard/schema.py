@@ -12,6 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from trainyard.fieldpath import Path, lookup
+from trainyard.filledin import is_filled_in
 from trainyard.finding import Severity
 from trainyard.frozen import dataclass
 from trainyard.objects import Object
@@ -160,6 +161,11 @@ _PLACES = ("kubernetes/{group}/{kind}_{version}.json", "{group}/{kind}_{version}
 _NAME = pattern(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 """What may become part of a file name."""
 
+_BY_HAND = "by hand"
+"""How the comment of a schema begins of which no definition was at hand: it has the fields that this repository sets."""
+
+_FILLED = "a template: name what is made of it, such as envsubst < FILE | lint-jobs -"
+
 _SAME_GROUP = 0.9
 """How alike the names of two groups are that were meant to be one."""
 
@@ -178,6 +184,10 @@ class SchemaProblem:
     at_key: bool = False
     """True where the field may not be there at all, whatever its value."""
     fix: Remedy | None = None
+    is_missing: bool = False
+    """True where a required field is not there."""
+    severity: Severity | None = None
+    """The rule's own, where it is None."""
 
 
 def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem]:
@@ -190,13 +200,19 @@ def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem
         problem
         for index, unit in enumerate(units)
         for rendered in unit.objects
-        if not _is_fact(rendered) and rendered.api_version != KUSTOMIZE
-        for problem in _problems(schemas, index, rendered, unit.is_job)
+        if not _is_fact(rendered) and rendered.api_version != KUSTOMIZE and not _is_encrypted(rendered)
+        for problem in _problems(schemas, index, rendered, unit.is_job, unit.is_synced)
     ]
 
 
 def _is_fact(rendered: Object) -> bool:
     return rendered.group == OWN_GROUP and rendered.kind in _FACTS
+
+
+def _is_encrypted(rendered: Object) -> bool:
+    """Whether SOPS wrote the object, which Flux decrypts before it applies it: its values are ciphertext."""
+    sops = rendered.data.get("sops")
+    return isinstance(sops, dict) and "mac" in sops
 
 
 def _dated(problem: SchemaProblem) -> SchemaProblem:
@@ -206,7 +222,9 @@ def _dated(problem: SchemaProblem) -> SchemaProblem:
     return replace(problem, rule_id=OLDER_FIELD.id) if known else problem
 
 
-def _problems(schemas: File, unit_index: int, rendered: Object, is_job: bool) -> Iterator[SchemaProblem]:
+def _problems(
+    schemas: File, unit_index: int, rendered: Object, is_job: bool, is_synced: bool
+) -> Iterator[SchemaProblem]:
     problem = _without_kind(unit_index, rendered)
     if problem is not None:
         yield problem
@@ -230,12 +248,18 @@ def _problems(schemas: File, unit_index: int, rendered: Object, is_job: bool) ->
         found = violations(validator, schema, data)
         missing = {(*violation.path, violation.needed) for violation in found if not violation.at_key}
         yield from (_null_field(unit_index, rendered, path) for path in nulls if path not in missing)
+    ours_alone = not is_synced and str(schema.get("$comment", "")).startswith(_BY_HAND)
     for violation in found:
+        if ours_alone and violation.at_key and not violation.needed:
+            continue
         message = sentence(violation, field_name(data, violation.path))
         fix = remedy(violation, rendered.at(*violation.path))
+        missing = bool(violation.needed) and not violation.at_key
         problem = SchemaProblem(
-            unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix
+            unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix, missing
         )
+        if not is_synced and not violation.at_key and is_filled_in(lookup(data, violation.path)):
+            problem = replace(problem, severity=Severity.INFO, help=_FILLED)
         yield problem if is_job else _dated(problem)
 
 
@@ -290,15 +314,26 @@ def _unknown_kind(schemas: File, unit_index: int, rendered: Object) -> SchemaPro
     for file in sorted(schemas.glob("**/*_v*.json")):
         known.setdefault(file.stem.rpartition("_")[0], []).append(file)
     key, advice = "kind", ""
-    if not _is_known_group(schemas, rendered.group):
+    is_own = _is_known_group(schemas, rendered.group)
+    if not is_own:
         known = {}
     if same := known.get(rendered.kind.lower()):
         key, advice = "apiVersion", f"known are {', '.join(_type_of(file)[0] for file in same)}"
-    elif meant := nearest(rendered.kind, list(known)):
+    elif meant := nearest(rendered.kind, [kind for kind, files in known.items() if _may_be_meant(rendered, files)]):
         file = next((file for file in known[meant] if file.parent.name == rendered.group), known[meant][0])
         advice = "did you mean {1} of {0}?".format(*_type_of(file))
-    rule = UNKNOWN_KIND if advice or _is_known_group(schemas, rendered.group) else FOREIGN_KIND
+    rule = UNKNOWN_KIND if advice or (is_own and not _is_of_projects(rendered.group)) else FOREIGN_KIND
     return SchemaProblem(unit_index, rule.id, rendered, (key,), message, advice)
+
+
+def _may_be_meant(rendered: Object, files: Sequence[File]) -> bool:
+    """Whether a kind may be a misspelt one of these: a project's, of which we hold some, only one of its own group."""
+    return not _is_of_projects(rendered.group) or any(file.parent.name == rendered.group for file in files)
+
+
+def _is_of_projects(group: str) -> bool:
+    """Whether a group is not Kubernetes' own, of which schemas/ holds every kind."""
+    return "." in group and "/" not in group and not group.endswith(".k8s.io")
 
 
 def _is_known_group(schemas: File, group: str) -> bool:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from trainyard.filledin import is_filled_in
 from trainyard.finding import Severity
 from trainyard.objects import Object
 from trainyard.patterns import pattern
@@ -11,6 +12,7 @@ from trainyard.rules.jobspecs import job_specs
 from trainyard.rules.once import once
 from trainyard.rules.parts import items, pairs, word
 from trainyard.rules.registry import Problem, rule
+from trainyard.schema import KUSTOMIZE
 from trainyard.workload.adapters import made_names
 from trainyard.workload.made_names import LONGEST
 from trainyard.workload.model import Workload
@@ -31,8 +33,6 @@ _FROM_LETTER_KINDS = {
     "trainer.kubeflow.org": ("TrainJob",),
 }
 _ANY_NAME = ("rbac.authorization.k8s.io",)
-_FILLED_IN = ("$", "{")
-"""What stands in a name that a later tool fills in."""
 
 
 @rule("NAM001", "name-too-long", Severity.ERROR, needs=Workload)
@@ -113,7 +113,9 @@ def name_refused(item: Object) -> Iterator[Problem]:
     Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
     """
     name = word(item.at("metadata", "name"))
-    if not name or item.group in _ANY_NAME or any(mark in name for mark in _FILLED_IN):
+    if not name or item.group in _ANY_NAME or item.api_version == KUSTOMIZE:
+        return
+    if is_filled_in(name) or any(mark in name for mark in "${"):
         return
     pattern, rule_of = _SUBDOMAIN, "lower-case letters, digits, hyphens and dots"
     indexed = item.kind == "Job" and any(job.indexed for job in job_specs(item))

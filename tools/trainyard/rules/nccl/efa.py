@@ -12,7 +12,8 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import entries, mapping, text
 
-_NEED_EFA = ("FI_EFA_USE_DEVICE_RDMA", "FI_EFA_USE_HUGE_PAGE", "FI_EFA_FORK_SAFE", "FI_EFA_SET_CUDA_SYNC_MEMOPS")
+_NEED_EFA = ("FI_EFA_USE_DEVICE_RDMA", "FI_EFA_USE_HUGE_PAGE", "FI_EFA_SET_CUDA_SYNC_MEMOPS")
+"""Not FI_EFA_FORK_SAFE, which recipes set for every program that forks, whether it finds an adapter or not."""
 _SET_BY_PLUGIN = {
     "FI_EFA_USE_DEVICE_RDMA": "libfabric decides it by instance type",
     "FI_EFA_FORK_SAFE": "libfabric and the kernel handle forks",

@@ -12,7 +12,8 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import Start, meets_others, starts
 from trainyard.workload.model import Container, Setting, Workload
 from trainyard.workload.plain import entries, mapping, text
-from trainyard.workload.services import endpoint, headless
+from trainyard.workload.rendezvous import rendezvous
+from trainyard.workload.services import endpoint, headless, resolve
 
 _PER_POD_COMMAND = pattern(
     r"\$\{?(RANDOM|SRANDOM|HOSTNAME|EPOCHSECONDS|EPOCHREALTIME)\b|\$\$"
@@ -91,6 +92,20 @@ def rendezvous_port_mismatch(workload: Workload) -> Iterator[Problem]:
         else:
             yield from _not_passed_on(meeting, port)
             first = first or meeting
+
+
+def _without_id(workload: Workload, start: Start, backend: Setting) -> Problem:
+    """An etcd that comes with the job is met by its next run alone, and only as long as that etcd remembers it."""
+    found = rendezvous(start.launch)
+    host = None if found is None else found.host.value
+    is_own = isinstance(host, str) and resolve(workload, host).service is not None
+    others = "the next run finds what this one left there" if is_own else "every job there shares the id none"
+    return Problem(
+        f"rendezvous through {backend.value} has no id, so {others}",
+        backend.spot.saying("one store for many runs" if is_own else "one store for many jobs"),
+        help="give each run a rendezvous id of its own" if is_own else "give each job a rendezvous id of its own",
+        severity=Severity.WARNING if is_own else None,
+    )
 
 
 def _same_launcher(first: Meeting, second: Meeting) -> bool:
@@ -175,11 +190,7 @@ def rendezvous_id_differs(workload: Workload) -> Iterator[Problem]:
         if workload.pods == 1 or start.launch.launcher != "torchrun" or not meets_others(start):
             continue
         if backend is not None and str(backend.value).startswith("etcd") and (id_ is None or id_.implied):
-            yield Problem(
-                f"rendezvous through {backend.value} has no id, so every job there shares the id none",
-                backend.spot.saying("one store for many jobs"),
-                help="give each job a rendezvous id of its own",
-            )
+            yield _without_id(workload, start, backend)
         elif id_ is not None and id_.value is None and (written := _per_pod(start, id_)):
             yield Problem(
                 f"rendezvous id {written} is another in each pod",

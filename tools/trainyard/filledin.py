@@ -1,0 +1,13 @@
+"""Values that another program writes before an object is applied: a template is not to be judged by them."""
+
+from trainyard.patterns import pattern
+
+_MARKED = pattern(r".*(\$[({A-Za-z_]|\{\{)|<[^<>]+>\Z|\{[^{}]+\}\Z", 0)
+"""`$NODES` and `${NODES}` of envsubst, Helm's and Argo's braces, `<nodes>`."""
+_SHOUTED = pattern(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\Z")
+"""`NUMBER_OF_NODES`, which `sed` replaces."""
+
+
+def is_filled_in(value: object) -> bool:
+    """Whether something stands for a value that is yet to be written there."""
+    return isinstance(value, str) and (_MARKED.match(value) is not None or _SHOUTED.match(value) is not None)
