@@ -6,6 +6,7 @@ import pytest
 
 from tests.rehearse.rehearsing import HOME
 from tests.workload.manifests import unit
+from trainyard.rehearse.fullsize import arguments_of
 from trainyard.rehearse.substitutes import DEFAULTS, Substitutes
 from trainyard.workload import workloads
 
@@ -99,6 +100,21 @@ def test_keys_of_the_command_line_are_replaced_as_variables_are() -> None:
     command = "torchrun, --nproc-per-node=1, -m, trainer, model=llama-3.1-8b, --sequence_length=8192, dataset=/a=b"
 
     assert of_command(command)[0][-3:] == ("model=llama-tiny", "--sequence_length=64", "dataset=/a=b")
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("torchrun, -m, trainer, model=llama-tiny, --steps=5, run.yaml", ["model=llama-tiny", "--steps=5", "run.yaml"]),
+        ("python, -m, trainer.ray, --workers, 2, steps=5", ["steps=5"]),
+        ('bash, -c, "ray job submit -- python -m trainer.ray; exit $?; while :; do sleep 5; x=1; done"', []),
+    ],
+)
+def test_the_check_at_full_size_has_the_trainers_own_words(command: str, arguments: list[str]) -> None:
+    """A RayJob's submitter goes on in its script after the trainer: none of that is a config file."""
+    (job,) = workloads(unit(JOB.replace("COMMAND", command)))
+
+    assert arguments_of(job.pod_sets[0].containers[0]) == arguments
 
 
 def test_what_is_not_a_word_of_the_trainer_stays() -> None:

@@ -175,7 +175,7 @@ class Substitutes:
         policy |= dict.fromkeys(changed, "auto")
         for name in ("bf16", "fp16"):
             section = policy.get(name)
-            mine = self.written.get(f"{PREFIX}PRECISION") == name
+            mine = self.written.get(f"{PREFIX}PRECISION", DEFAULTS["PRECISION"]) == name
             if isinstance(section, dict) and isinstance(section.get("enabled"), bool) and section["enabled"] == mine:
                 policy[name] = {**section, "enabled": "auto"}
                 changed.append(f"{name}.enabled")
