@@ -159,8 +159,9 @@ def lint(
     whole = found.whole and changed is None and count == 1 and not errors
     uncounted = {target.name for target in applied}
     outcome = conclude(sources, unread + edits + beside, judgements, whole, uncounted, exempt.entries)
-    if changed is not None and not outcome.units:
-        return replace(outcome, note=f"no job reads what changed since {range.text}")
+    if not outcome.units:
+        none = "there is no job yet" if changed is None else f"no job reads what changed since {range.text}"
+        return replace(outcome, note=none)
     return outcome
 
 
