@@ -66,11 +66,14 @@ def repository_root(cwd: Path, paths: Sequence[str]) -> Path:
 def discover(paths: Sequence[str], root: Path, cwd: Path) -> Discovery:
     """Targets for command-line paths (relative to `cwd`), or every job under jobs/ when there are none.
 
-    Raises UsageError where there is nothing to look at: no input is never a pass.
+    Raises UsageError where there is nothing to look at: no input is never a pass. Clusters before their first job are
+    something: `whole` has their platforms judged.
     """
     whole = not paths
     if whole:
         if not os.path.isdir(root / "jobs"):
+            if os.path.isdir(root / "clusters") and is_trainyard(root):
+                return Discovery((), (), whole)
             raise UsageError(f"no jobs/ folder in {root}: name job folders or manifest files to lint")
         paths, cwd = ["jobs"], root
     if "" in paths:

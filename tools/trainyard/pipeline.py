@@ -27,6 +27,7 @@ from trainyard.objects import Object, Spot
 from trainyard.origin import Origin
 from trainyard.outcome import Judgement, Outcome, conclude
 from trainyard.patterns import pattern
+from trainyard.room import overbooked
 from trainyard.rules.registry import Problem, Rule, declare
 from trainyard.sources import Sources, decoded
 from trainyard.synced import altered_lists, synced_otherwise, unsynced
@@ -148,6 +149,9 @@ def lint(
     if found.whole and number == 1:
         jobs = [target.name for target in everything if target.kind is not TargetKind.MANIFESTS]
         beside += fetched_otherwise(root, jobs, sources)
+    if found.whole:
+        jobs = [target.name for target in targets if target.kind is TargetKind.JOB]
+        beside += overbooked(root, jobs, sources, changed=changed is not None)
     judgements = without_echoes(run.judge(targets), {target.name for target in applied}, sources)
     exempt = exemptions(root, sources)
     beside += exempt.findings
@@ -155,8 +159,9 @@ def lint(
     whole = found.whole and changed is None and count == 1 and not errors
     uncounted = {target.name for target in applied}
     outcome = conclude(sources, unread + edits + beside, judgements, whole, uncounted, exempt.entries)
-    if changed is not None and not outcome.units:
-        return replace(outcome, note=f"no job reads what changed since {range.text}")
+    if not outcome.units:
+        none = "there is no job yet" if changed is None else f"no job reads what changed since {range.text}"
+        return replace(outcome, note=none)
     return outcome
 
 

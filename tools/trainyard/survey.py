@@ -31,7 +31,7 @@ def survey(root: Path, differing: Collection[str]) -> Discovery:
 
     Only files that git tracks count. What is no Kubernetes object and the templates of a Helm chart are passed over.
     """
-    if is_trainyard(root) and (root / "jobs").is_dir():
+    if is_trainyard(root):
         return discover([], root, root)
     sources = Sources(root)
     files = _outside_charts(tracked_files(root))

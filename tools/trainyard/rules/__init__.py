@@ -76,6 +76,7 @@ STAGES = (
     "rehearse.rules",
     "schema",
     "suppress",
+    "room",
     "synced",
     "untaken",
 )
