@@ -51,7 +51,6 @@ def test_image_holds_what_its_program_imports(extra: str) -> None:
         "yaml": "pyyaml",
         "PIL": "pillow",
         "prometheus_client": "prometheus-client",
-        "tensorflow": "tensorflow-cpu",
     }
 
     needed = {names.get(name, name) for name in imports_of(entry)}
@@ -77,6 +76,21 @@ def imports_of(entry: str) -> set[str]:
             waiting += [name.removeprefix("trainer.") for name in names if name.startswith("trainer.")]
             found |= {name.partition(".")[0] for name in names if not name.startswith("trainer")}
     return found - set(sys.stdlib_module_names)
+
+
+@pytest.mark.claim("image-of-tensorflow-has-cuda")
+@pytest.mark.parametrize("extra", IMAGES)
+def test_image_computes_on_gpus(extra: str) -> None:
+    """Every base asks for GPUs, so a lock of an image holds a framework with CUDA and the NCCL that it calls."""
+    packages = locked(extra)
+
+    assert not [name for name in packages if name.endswith("-cpu")]
+    assert [name for name in packages if name.startswith("nvidia-nccl-cu")]
+    assert [name for name in packages if name.startswith("nvidia-cudnn-cu")]
+
+
+def test_tests_have_the_tensorflow_of_the_image() -> None:
+    assert locked("trainer-test")["tensorflow-cpu"] == locked("tensorflow")["tensorflow"]
 
 
 def test_user_is_that_of_the_pods() -> None:
