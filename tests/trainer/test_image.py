@@ -122,6 +122,25 @@ def test_programs_that_the_bases_start_are_there() -> None:
         assert (HOME / f"{module.replace('.', '/')}.py").exists() or (HOME / module / "__main__.py").exists()
 
 
+def test_what_libraries_open_or_start_at_run_time_is_there() -> None:
+    """Triton looks for a C compiler, and NCCL opens libibverbs and its providers; no wheel brings them."""
+    installs = r"^RUN apt-get update && apt-get install [^\n]*?recommends ([^\n]*?) *\\$"
+    everywhere = re.search(installs, STAGES[-1], re.MULTILINE)
+
+    assert everywhere is not None
+    assert {"gcc", "libc6-dev", "libibverbs1", "ibverbs-providers"} <= set(everywhere[1].split())
+
+
+def test_bases_whose_programs_differ_name_images_of_their_own() -> None:
+    """What only one variant of the image installs, no other base may count on."""
+    image: dict[str, str] = {}
+    for base in ("run", "mpijob", "rayjob", "tfjob"):
+        spec = yaml.safe_load((HOME / f"base/{base}/training-job.yaml").read_text())["spec"]
+        image[base] = spec.get("image", image.get("run"))
+
+    assert len(set(image.values())) == len(image), image
+
+
 def test_context_holds_the_trainer_and_the_locks_alone() -> None:
     ignored = (HOME / "trainer/image/Dockerfile.dockerignore").read_text().split()
 
