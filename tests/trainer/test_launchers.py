@@ -1,11 +1,9 @@
 """Every launcher that a base uses really trains two workers, to the same loss."""
 
-import json
 import shutil
 import sys
 import tempfile
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -136,27 +134,3 @@ def test_ray_workers_keep_settings_of_their_own(train: Trainer) -> None:
     assert run.code == 0, run.errors
     assert [path.name for path in train.folder("of-the-driver").glob("step-*")] == ["step-000000012"]
     assert not train.folder("of-the-worker").exists()
-
-
-@pytest.mark.skipif(find_spec("tensorflow") is None, reason="needs the extra tensorflow")
-def test_tensorflow(text: Path, tmp_path: Path) -> None:
-    """TensorFlow's own model, so the comparison is with its own run of one worker."""
-    train = Trainer(text, tmp_path)
-    alone = _tensorflow(train, "alone", 1)[0]
-    both = _tensorflow(train, "both", 2)
-
-    assert [run.code for run in both] == [0, 0], both[0].errors
-    assert both[0].curve == pytest.approx(alone.curve, rel=1e-4)
-    assert both[0].result["world_size"] == 2
-
-
-def _tensorflow(train: Trainer, name: str, workers: int) -> list[Run]:
-    cluster = {"worker": [f"127.0.0.1:{free_port()}" for _ in range(workers)]}
-    processes = []
-    for index in range(workers):
-        task = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-        keys = (f"run={name}", "model=gpt-tiny")
-        processes.append(
-            train.launch([sys.executable], *keys, ranks=workers, module="trainer.tensorflow", TF_CONFIG=task)
-        )
-    return [ended(process) for process in processes]

@@ -39,14 +39,9 @@ def total(run: Run) -> float:
     return sum(term.bytes for term in terms(run))
 
 
-def usable(run: Run) -> float:
-    """Bytes that a GPU lets a process have: less than printed on the box, by what the driver keeps."""
-    return run.gpu.memory * 0.985 if run.gpu.memory > 79e9 else run.gpu.memory * 0.98
-
-
 def fits(run: Run) -> bool:
     """Whether all terms together fit."""
-    return total(run) <= usable(run)
+    return total(run) <= run.gpu.memory
 
 
 def least(run: Run) -> tuple[Term, ...]:

@@ -16,6 +16,7 @@ FAMILIES = (
     "batch",
     "capacity",
     "classes",
+    "clusters",
     "contract",
     "coverage",
     "deepspeed",
