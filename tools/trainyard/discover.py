@@ -107,7 +107,7 @@ class _Search:
         try:
             mode = where.stat().st_mode
         except OSError as error:
-            raise InputError(_why(error), self._shown(where) or path) from None
+            raise InputError(_why(error), self._shown(where) or path, help=self._near(where)) from None
         except ValueError:
             raise InputError("is no path", path) from None
         name = self._name(where, path)
@@ -124,6 +124,14 @@ class _Search:
             self._folder(self._name(where.parent, path))
         else:
             self._add(Target(name, TargetKind.MANIFESTS, (name,)))
+
+    def _near(self, where: Path) -> str:
+        """The job that may have been meant by a path which does not exist; empty where none is alike."""
+        import difflib
+
+        jobs = {file.parent.name: file.parent for file in self.root.glob("jobs/*/*/job.yaml")}
+        alike = difflib.get_close_matches(where.name, jobs, 1, 0.8)
+        return f"did you mean {jobs[alike[0]].relative_to(self.root).as_posix()}?" if alike else ""
 
     def _add(self, target: Target) -> None:
         self.targets.setdefault(target.name, target)
