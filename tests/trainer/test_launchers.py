@@ -4,6 +4,7 @@ import shutil
 import sys
 import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 

@@ -254,9 +254,16 @@ def _problems(
             continue
         message = sentence(violation, field_name(data, violation.path))
         fix = remedy(violation, rendered.at(*violation.path))
-        missing = bool(violation.needed) and not violation.at_key
         problem = SchemaProblem(
-            unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix, missing
+            unit_index,
+            VIOLATION.id,
+            rendered,
+            violation.path,
+            message,
+            violation.help,
+            violation.at_key,
+            fix,
+            is_missing=bool(violation.needed) and not violation.at_key,
         )
         if not is_synced and not violation.at_key and is_filled_in(lookup(data, violation.path)):
             problem = replace(problem, severity=Severity.INFO, help=_FILLED)
