@@ -10,7 +10,7 @@ from trainer.data import IGNORED
 from trainer.presets import Decoder
 
 
-class TensorFlowDecoder(tf.Module):
+class TensorFlowDecoder(tf.Module):  # type: ignore[misc]
     """Tokens to the sum of their losses. Matrix products are in `dtype`, all else in fp32."""
 
     def __init__(self, shape: Decoder, seed: int, dtype: tf.DType) -> None:

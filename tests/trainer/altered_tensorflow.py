@@ -18,7 +18,7 @@ def main() -> int:
     asked = dict(word.split("=", 1) for word in sys.argv[1:end])
     if "weights" in asked:
         first = np.load(asked["weights"])
-        tensorflow_decoder._first_value = lambda _shape, name, _size, _seed: tf.constant(first[name])
+        tensorflow_decoder._first_value = lambda _shape, name, _size, _seed: tf.constant(first[name])  # type: ignore[assignment]
     if "replicas" in asked:
         devices = [tf.config.LogicalDeviceConfiguration()] * int(asked["replicas"])
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)

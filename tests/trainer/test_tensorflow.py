@@ -91,7 +91,7 @@ def test_curve_is_that_of_pytorch(train: Trainer, tmp_path: Path, name: str) -> 
         name: held.detach()[: model.true_size(shape, name, held.shape)[0]].numpy()
         for name, held in made.named_parameters()
     }
-    np.savez(tmp_path / "first.npz", **first)
+    np.savez(tmp_path / "first.npz", **first)  # type: ignore[arg-type]
 
     theirs = train("run=theirs", f"model={name}")
     alike = [f"weights={tmp_path / 'first.npz'}"]

@@ -25,6 +25,8 @@ class Gpu:
     """Bytes/s."""
     tensor: float
     """Operations/s at 16 bits: bf16, or fp16 where there is no bf16."""
+    fp32: float
+    """Operations/s at fp32 without tensor cores."""
     fp8: float | None
     """Operations/s at 8 bits; None where it has no such units."""
     matmul: float
@@ -109,6 +111,7 @@ def _gpu(name: str, facts: Mapping[str, Any]) -> Gpu:
         most=facts.get("cuda", facts["memory"]) * GIB,
         hbm=facts["hbm"] * 1e9,
         tensor=tensor * 1e12,
+        fp32=facts.get("fp32", tensor / 16) * 1e12,
         fp8=facts["fp8"] * 1e12 if "fp8" in facts else None,
         matmul=facts.get("matmul", _MATMUL_OF_PEAK * tensor) * slower * 1e12,
         processors=facts["sms"],

@@ -66,7 +66,7 @@ def _states(run: Run) -> list[Term]:
     weights, ranks = local_parameters(run), run.shard_ranks
     text = count(weights)
     sixteen = run.stack.master or run.sharding in ("optimizer", "gradients")
-    if run.precision == "fp32":
+    if run.precision in ("fp32", "tf32"):
         per = {"weights": 4, "gradients": 4, "optimizer states": 8}
     elif sixteen:
         per = {"weights": 2, "gradients": run.reduce_bytes if run.sharding != "full" else 2, "optimizer states": 12}
@@ -95,7 +95,7 @@ def _states(run: Run) -> list[Term]:
         found.append(Term("gathered weights", 2 * live, f"2 byte x {count(live)} that are whole at once"))
         size = run.reduce_bytes + 2
         found.append(Term("whole gradients", size * gradient, f"{size} byte x {count(gradient)} of one layer"))
-    elif not sixteen and run.precision != "fp32":
+    elif not sixteen and run.precision not in ("fp32", "tf32"):
         found.append(Term("16-bit weights", 2 * weights, f"2 byte x {text}, autocast's copies"))
     return found
 
