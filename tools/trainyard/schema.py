@@ -162,7 +162,7 @@ _NAME = pattern(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 """What may become part of a file name."""
 
 _BY_HAND = "by hand"
-"""How the comment of a schema begins of which no definition was at hand: it has the fields that this repository sets."""
+"""How the comment of a schema begins that was written without a definition: it has the fields that are set here."""
 
 _FILLED = "a template: name what is made of it, such as envsubst < FILE | lint-jobs -"
 
