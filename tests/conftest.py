@@ -1,23 +1,64 @@
 """What holds for all tests."""
 
+import contextlib
+import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 INSTALLED_GO = Path(__file__).resolve().parents[1] / ".tools" / "go" / "go" / "bin"
+MEMORY = 6 << 30
+"""Bytes that one pytest process may hold. What tests start counts for itself."""
 
 
-def pytest_configure() -> None:
+class Watched:
+    """This pytest process, whose watcher is told which test it runs (tests/watcher.py)."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("watcher.py")), str(MEMORY)]
+        self._watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+    def _tell(self, what: str | None) -> None:
+        assert self._watcher.stdin is not None
+        with contextlib.suppress(OSError):
+            self._watcher.stdin.write(json.dumps(what).encode() + b"\n")
+            self._watcher.stdin.flush()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Say which test runs."""
+        self._tell(item.nodeid)
+        try:
+            return (yield)
+        finally:
+            self._tell("")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Say that the tests are done."""
+        self._tell(None)
+        self._watcher.communicate()
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Give every program that a test starts what it has on a terminal: Go on PATH, and an interrupt that ends it.
 
     Whoever runs the tests in the background may have them ignore interrupts, and what they start would do the same.
     Tests that are told to end clean up as interrupted ones do.
     No test depends on how fast the machine is: hypothesis sets no deadline.
+    No run hangs: a worker that ends is not started again, to run the same test again, and each process is watched. What
+    takes too long is ended by pytest (faulthandler_timeout).
     """
+    if hasattr(config.option, "maxworkerrestart"):
+        config.option.maxworkerrestart = "0"
+    config.pluginmanager.register(Watched())
     hypothesis.settings.register_profile("any machine", deadline=None)
     hypothesis.settings.load_profile("any machine")
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -181,7 +181,7 @@ WORDS = re.findall(
     Jobs since new edited renamed removed platform shared findings errors fixed no job and changes The base same for It
     does not render before after error warning info rendered objects Left out since a comment holds characters more
     shows all of it this is created when merged once edit reach its run the name that old stopped claim stays applied to
-    cluster jobs only runs exist are left as they
+    cluster jobs only runs exist are left as they newly suppressed since
     """,
 )
 

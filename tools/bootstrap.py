@@ -10,8 +10,13 @@
     python3 tools/bootstrap.py judges          what Argo CD, Flux, Prometheus and GitHub judge with, built from source
     python3 tools/bootstrap.py old-kustomize   old versions of kustomize, which one test compares
     python3 tools/bootstrap.py uv              prints the path of a uv that fits, installed if need be
+    python3 tools/bootstrap.py usage MODULE ARGUMENT...
+                                               judges the command line of a program, and sets nothing up
 
 The programs in tools/ run it with -I, so that no module of the current folder or of PYTHONPATH takes another's place.
+Each of them first has `usage` judge what it was given, by the `parser` of its module, so that neither --help nor a slip
+of the pen installs anything. That ends with 0; 2 with one line; 64 where help was printed and nothing is left to do.
+
 Ends with 0; 3 with one line and the last output of the command that failed; 130 when interrupted.
 This file is read by old Pythons too, to tell them so. The work is in set_up/.
 """
@@ -22,6 +27,7 @@ import subprocess
 import sys
 
 OLDEST_PYTHON = (3, 11)
+HELPED = 64
 
 
 def leave_old_python() -> None:
@@ -38,10 +44,24 @@ def leave_old_python() -> None:
     sys.exit(3)
 
 
+def usage(here: str, module: str, arguments: "list[str]") -> int:
+    """Exit code of a command line that is only judged: it needs no package, and leaves no file behind."""
+    sys.dont_write_bytecode = True
+    sys.path.insert(1, os.path.dirname(here))
+    from importlib import import_module
+
+    from trainyard.commandline import judged
+
+    return judged(import_module(module).parser(), arguments, HELPED)
+
+
 if __name__ == "__main__":
     if sys.version_info < OLDEST_PYTHON:
         leave_old_python()
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path.insert(0, here)
+    if sys.argv[1:2] == ["usage"]:
+        sys.exit(usage(here, sys.argv[2], sys.argv[3:]))
     from set_up.targets import main
 
     sys.exit(main(sys.argv[1:]))

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile
 
-from trainer import checkpoint, data, group, launch, model, parallel, process, schedule
+from trainer import checkpoint, data, group, launch, parallel, process, schedule
 from trainer.cadence import Cadence
 from trainer.checkpoint import IDLE, Saver
 from trainer.config import Config
@@ -21,7 +21,7 @@ from trainer.data import MicroBatch, Share
 from trainer.errors import CheckpointError, NonFiniteError, NoUsableCheckpointError, PeerLostError, Preempted
 from trainer.exposed import Exposed
 from trainer.metrics import Board, Metrics, peak_flops
-from trainer.presets import Decoder, Shape, check_length, preset, weights
+from trainer.presets import Decoder, Shape, check_length, flops_per_sample, preset, weights
 from trainer.report import Report
 from trainer.stop import Stop
 from trainer.storage import Storage
@@ -93,8 +93,9 @@ class Training:
         ends.callback(self.saver.close)
         self.cadence = Cadence(config.checkpoint.every_steps, config.checkpoint.mtbf_hours)
         self.tokens = config.sequence_length if isinstance(shape, Decoder) else 0
-        self.flops = model.flops_per_sample(shape, weights(shape), config.sequence_length)
-        self.peak = peak_flops(device, config.precision, config.metrics.peak_tflops)
+        self.flops = flops_per_sample(shape, weights(shape), config.sequence_length)
+        gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+        self.peak = peak_flops(gpu, config.precision, config.metrics.peak_tflops)
         self.probe, self.exposed = Probe(device), Exposed(device, config.metrics.exposed_every_steps)
         self.metrics = Metrics(self._labels(), config.steps)
         if config.metrics.port and ranks.local == 0:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, start_http_server
 
 from trainer.errors import ConfigError
@@ -28,11 +27,12 @@ PEAK_TFLOPS: dict[str, dict[str, float]] = {
 """Dense peaks of makers' data sheets, TFLOP/s; the name is a word of the one that the driver gives."""
 
 
-def peak_flops(device: torch.device, precision: str, given_tflops: float) -> float:
-    """Dense peak of one device, FLOP/s; 0 where it is not known, as for CPUs."""
-    if given_tflops or device.type != "cuda":
+def peak_flops(gpu: str, precision: str, given_tflops: float) -> float:
+    """Dense peak of one device, FLOP/s, by the name that its driver gives; 0 where it is not known, as for CPUs, whose
+    name is empty."""
+    if given_tflops:
         return given_tflops * 1e12
-    words = torch.cuda.get_device_name(device).replace("-", " ").split()
+    words = gpu.replace("-", " ").split()
     known = next((PEAK_TFLOPS[word] for word in words if word in PEAK_TFLOPS), {})
     return known.get(precision, 0.0) * 1e12
 
@@ -91,14 +91,17 @@ class Board:
     """TensorBoard's event files."""
 
     def __init__(self, folder: Path) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # takes a second to import, and rank 0 alone needs it
+        # takes a second to import, and rank 0 alone needs it
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary as Scalars
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-        self.writer = SummaryWriter(str(folder))
+        self.event, self.scalars, self.writer = Event, Scalars, EventFileWriter(str(folder))
 
     def write(self, step: int, scalars: dict[str, float]) -> None:
-        for name in SCALARS:
-            if name in scalars:
-                self.writer.add_scalar(name, scalars[name], step)
+        """Those of a step that are in SCALARS."""
+        values = [self.scalars.Value(tag=name, simple_value=scalars[name]) for name in SCALARS if name in scalars]
+        self.writer.add_event(self.event(wall_time=time.time(), step=step, summary=self.scalars(value=values)))
 
     def close(self) -> None:
         self.writer.close()

@@ -99,19 +99,3 @@ def plain(name: str) -> str:
     for wrapper in ("_checkpoint_wrapped_module.", "_orig_mod."):
         name = name.replace(wrapper, "")
     return name.removeprefix("module.")
-
-
-def flops_per_sample(shape: Shape, weights: int, sequence_length: int) -> float:
-    """Operations of forward and backward for one sample, nothing computed twice counted twice.
-
-    6 for each weight that is multiplied and each token, and 12 x layers x width x tokens for attention, causal or not
-    (the convention of Chowdhery et al. 2022, appendix B). Embeddings that are only looked up do not count.
-    """
-    if isinstance(shape, Decoder):
-        looked_up = shape.context * shape.width if shape.positions == "learned" else 0
-        looked_up += 0 if shape.tied else shape.vocabulary * shape.width
-        tokens = sequence_length
-    else:
-        tokens = (shape.image // shape.patch) ** 2
-        looked_up = tokens * shape.width
-    return tokens * (6.0 * (weights - looked_up) + 12.0 * shape.layers * shape.width * tokens)

@@ -142,6 +142,22 @@ def weights(shape: Shape) -> int:
     return words + positions + shape.layers * layer + norm
 
 
+def flops_per_sample(shape: Shape, weights: int, sequence_length: int) -> float:
+    """Operations of forward and backward for one sample, nothing computed twice counted twice.
+
+    6 for each weight that is multiplied and each token, and 12 x layers x width x tokens for attention, causal or not
+    (the convention of Chowdhery et al. 2022, appendix B). Embeddings that are only looked up do not count.
+    """
+    if isinstance(shape, Decoder):
+        looked_up = shape.context * shape.width if shape.positions == "learned" else 0
+        looked_up += 0 if shape.tied else shape.vocabulary * shape.width
+        tokens = sequence_length
+    else:
+        tokens = (shape.image // shape.patch) ** 2
+        looked_up = tokens * shape.width
+    return tokens * (6.0 * (weights - looked_up) + 12.0 * shape.layers * shape.width * tokens)
+
+
 def check_length(model: str, shape: Shape, length: int) -> None:
     """Raises ConfigError where a sample is longer than what the model was made for."""
     if isinstance(shape, Decoder) and length > shape.context:

@@ -1,6 +1,7 @@
-"""python -m trainer.ray [--workers N] [--gpus-per-worker N] [CONFIG.yaml] [key=value ...]
+"""python -m trainer.ray [--workers N] [--retries N] [CONFIG.yaml] [key=value ...]
 
-The same run as a Ray Train job: Ray places the workers and tells each its rank, and every worker runs the trainer. One
+The same run as a Ray Train job: Ray places the workers and tells each its rank, and every worker runs the trainer. The
+cluster is the one that RAY_ADDRESS names, as KubeRay and `ray job submit` set it, else one of this machine alone. One
 GPU is asked for a worker where the cluster has any. A worker's settings are TRAINER_* of the driver's environment, and
 those of its own that the driver does not have: where its pod alone has something mounted.
 """
@@ -37,6 +38,17 @@ def settings(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name.startswith(sources.PREFIX)}
 
 
+def _join() -> None:
+    """Joins the cluster that RAY_ADDRESS names, else starts one that ends with this process.
+
+    Left to itself Ray would take the cluster that was started last on this machine, though it may be gone.
+    """
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(ignore_reinit_error=True, log_to_driver=True)
+    else:
+        ray.init("local", ignore_reinit_error=True, log_to_driver=True, include_dashboard=False)
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command line. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m trainer.ray", description=__doc__)
@@ -50,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     except TrainerError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.code
-    ray.init(ignore_reinit_error=True, log_to_driver=True)
+    _join()
     asked = config.nodes * config.gpus_per_node
     gpus = int(ray.cluster_resources().get("GPU", 0))
     scaling = ScalingConfig(num_workers=given.workers or asked or gpus or 1, use_gpu=gpus > 0)

@@ -155,7 +155,7 @@ _SIDECAR: Json = {
     "image": f"registry.example.com/helper@sha256:{DIGEST}",
     "command": ["sleep", "infinity"],
     "restartPolicy": "Always",
-    "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}},
+    "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "0", "memory": "0"}},
     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
 }
 

@@ -3,6 +3,7 @@ Argo CD ask it, with the rights of the team's account."""
 
 import contextlib
 import copy
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.attacks.attacks import CLUSTER, TEAMS, Attack, attacks, repository
+from tests.bases.matrix import replace_in
 from tests.controlplane.harness import apply_platform, unit_of
 from trainyard.controlplane import Client, Refused, running
 from trainyard.controlplane.definitions import load_definitions
@@ -128,11 +130,14 @@ OF_PODS = [attack for attack in ALL if "SEC005" in attack.refused and attack.att
 @pytest.mark.parametrize("attack", OF_PODS, ids=lambda attack: attack.name)
 def test_a_pod_is_refused_whoever_makes_it(admin: Client, rendered: Rendered, attack: Attack) -> None:
     """A controller makes the pods of a job that got past everything else."""
-    said = [said for pod in pods(rendered[attack.folder]) if (said := refusal(admin.acting_as(CONTROLLER), pod))]
+    made = pods(rendered[attack.folder])
+    for pod in made:
+        has_account(admin, pod)
 
-    assert any(
-        "sec005.trainyard.dev" in each or "violates PodSecurity" in each or "is invalid" in each for each in said
-    )
+    said = [refusal(admin.acting_as(CONTROLLER), pod) for pod in made]
+
+    words = ("sec005.trainyard.dev", "violates PodSecurity", "is invalid")
+    assert any(each in text for text in said for each in words), said
 
 
 @pytest.mark.claim("pods-are-judged")
@@ -149,8 +154,7 @@ def test_a_pod_is_refused_whoever_makes_it(admin: Client, rendered: Rendered, at
 def test_a_pod_has_no_token_whoever_makes_it(admin: Client, rendered: Rendered, fields: Json) -> None:
     honest = next(attack for attack in ALL if attack.name == "all of a review's at once").near_folder
     (pod,) = pods(rendered[honest])
-    account = {"namespace": "research", "name": pod["spec"]["serviceAccountName"]}
-    admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    has_account(admin, pod)
     assert refusal(admin.acting_as(CONTROLLER), pod) == ""
 
     pod["spec"] |= fields | ({"volumes": [*pod["spec"]["volumes"], *fields["volumes"]]} if "volumes" in fields else {})
@@ -165,22 +169,37 @@ def test_a_platform_may_have_pods_of_its_own(admin: Client) -> None:
         for item in unit_of("clusters/lab-west/platform").objects
         if item.kind == "Deployment" and item.namespace == "research"
     )
-    account = {"namespace": "research", "name": template["spec"]["serviceAccountName"]}
-    admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
     metadata = {"namespace": "research", "generateName": "tensorboard-", **template["metadata"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    has_account(admin, pod)
 
-    assert refusal(admin, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}) == ""
+    assert refusal(admin, pod) == ""
+
+
+def test_a_team_is_added_as_flux_adds_it(admin: Client, root: Path) -> None:
+    """Flux makes the namespace, tries all else without applying it, and applies nothing unless all of it is taken: the
+    Team is not there yet when the accounts of its namespace are tried."""
+    folders = root / "clusters" / CLUSTER / "platform"
+    shutil.copytree(folders / "research", folders / "fresh")
+    replace_in(folders / "fresh", "namespace: research\n", "namespace: fresh\n")
+    made = unit_of(f"clusters/{CLUSTER}/platform/fresh", root).objects
+    (namespace,) = (item for item in made if item.kind == "Namespace")
+    others = [item for item in made if item.kind != "Namespace" and admin.serves(item.api_version, item.kind)]
+    assert {"Team", "ServiceAccount", "PersistentVolumeClaim", "NetworkPolicy"} <= {item.kind for item in others}
+
+    admin.apply(namespace.data)
+    for item in others:
+        admin.apply(item.data, dry_run=True)
 
 
 @pytest.mark.claim("no-team-takes-nothing")
-def test_without_a_team_nothing_is_let_in(admin: Client) -> None:
+def test_without_a_team_no_pod_is_let_in(admin: Client) -> None:
     """A namespace that somebody labelled by hand, and nobody gave a Team."""
     labels = {"trainyard.dev/team": "alone"}
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "alone", "labels": labels}})
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "alone", "name": "x"}}
-    admin.apply(account)
     spec = {"serviceAccountName": "x", "containers": [{"name": "x", "image": "registry.example.com/x"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "alone", "name": "x"}, "spec": spec}
+    has_account(admin, pod)
 
     assert "no params found" in refusal(admin, pod)
 
@@ -189,6 +208,12 @@ def pods(objects: list[Json]) -> list[Json]:
     """The first pod of each template of a folder's jobs."""
     unit = Unit("folder", False, tuple(Object.of(item, index) for index, item in enumerate(objects)))
     return [pod_of(workload, pod_set, 0) for workload in workloads(unit) for pod_set in workload.pod_sets]
+
+
+def has_account(admin: Client, pod: Json) -> None:
+    """Make the account that a pod names: without it the API server looks no further."""
+    metadata = {"namespace": pod["metadata"]["namespace"], "name": pod["spec"].get("serviceAccountName", "default")}
+    admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
 
 def refusal(client: Client, pod: Json) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.attacks.fields import Steps, changed, fields
 from tests.controlplane.test_policy import definition
 from trainyard.allowed.statement import statement
 from trainyard.allowed.team import Context, spec_of
@@ -40,8 +41,6 @@ OPEN = [kind for kind in statement().kinds if "." in kind[0] and not kind[0].end
 """Kinds that an operator brings."""
 BUILT_IN = [kind for kind in statement().kinds if kind not in OPEN]
 Json = dict[str, Any]
-Steps = tuple[str, ...]
-_FIRST = "0"
 _OF_PODS = {"containers", "initContainers", "volumes"}
 
 
@@ -204,7 +203,7 @@ def fields_of(api_version: str, kind: str) -> Iterator[tuple[Steps, Any]]:
     assert file is not None
     schema = json.loads(file.read_text())
     unknown: set[Steps] = set()
-    for steps, value in _fields(schema, schema, (), 14):
+    for steps, value in fields(schema):
         above = {steps[:length] for length in range(1, len(steps))}
         if steps[0] in ("apiVersion", "kind", "metadata", "status") or not unknown.isdisjoint(above):
             continue
@@ -214,52 +213,3 @@ def fields_of(api_version: str, kind: str) -> Iterator[tuple[Steps, Any]]:
         if any(found.is_unknown for found in _refused(item)):
             unknown.add(steps)  # what lies below is refused with it
         yield steps, value
-
-
-def _fields(schema: Mapping[str, Any], root: Json, steps: Steps, depth: int) -> Iterator[tuple[Steps, Any]]:
-    for name, below in _resolved(schema, root).get("properties", {}).items():
-        below = _resolved(below, root)
-        is_list = _type(below) == "array"
-        yield (*steps, name), _sample(below, root)
-        if depth:
-            item = _resolved(below.get("items", {}), root) if is_list else below
-            yield from _fields(item, root, (*steps, name, *((_FIRST,) if is_list else ())), depth - 1)
-
-
-def _resolved(schema: Mapping[str, Any], root: Json) -> Mapping[str, Any]:
-    while "$ref" in schema:
-        found: Any = root
-        for step in schema["$ref"].split("/")[1:]:
-            found = found[step]
-        schema = found
-    return schema
-
-
-def _type(schema: Mapping[str, Any]) -> str:
-    kind = schema.get("type", "string")
-    return str(kind[0] if isinstance(kind, list) else kind)
-
-
-def _sample(schema: Mapping[str, Any], root: Json) -> Any:
-    """A value of a schema's type; of an object whose fields are known, an empty one."""
-    if _type(schema) == "array":
-        return [_sample(_resolved(schema.get("items", {}), root), root)]
-    if schema.get("enum"):
-        return schema["enum"][-1]
-    if _type(schema) == "object":
-        below = schema.get("additionalProperties")
-        named = _sample(_resolved(below, root), root) if isinstance(below, dict) else "1"
-        return {} if "properties" in schema else {"x": named}
-    return {"boolean": True, "integer": 7, "number": 7}.get(_type(schema), "x")
-
-
-def changed(tree: Any, steps: Steps, value: Any) -> Any:
-    """A copy of a tree with one field set; the maps and lists above it are made where they are missing."""
-    if not steps:
-        return value
-    step, rest = steps[0], steps[1:]
-    if step == _FIRST:
-        items = tree if isinstance(tree, list) and tree else [{}]
-        return [changed(items[0], rest, value), *items[1:]]
-    known = tree if isinstance(tree, dict) else {}
-    return known | {step: changed(known.get(step), rest, value)}

@@ -68,6 +68,7 @@ def test_a_queue_is_a_component(repository: Path) -> None:
         ((*COMPLETE, "--steps=5", "--tokens=1e9"), "give --steps or --tokens, not both"),
         ((*COMPLETE, "--model=gpt3-175b"), "gpt3-175b does not fit 4 nodes of gpu-east: with one sample a pass"),
         ((*COMPLETE, "--model=gpt2-124m", "--sequence-length=2048"), "samples of at most 1024 tokens, not 2048"),
+        ((*COMPLETE, "--model=llama-3-8b", "--sequence-length=16384"), "samples of at most 8192 tokens, not 16384"),
         ((*COMPLETE, "--name=gpt2-124m"), "jobs/research/gpt2-124m is there already"),
     ],
 )

@@ -134,13 +134,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"trainer": CustomTrainer(func=idle, resources_per_node={"gpu": 16})},
         "16 GPUs a node: a node of gpu-east",
     ),
+    "part of a node": (
+        {"trainer": CustomTrainer(func=idle, num_nodes=4, resources_per_node={"gpu": 2})},
+        "2 GPUs a node: a pod on gpu-east takes its node whole, 8 GPUs, so 4 x 2 would reserve 32 GPUs and leave "
+        "24 idle; ask for num_nodes=1 and 8 GPUs a node, 8 GPUs in all",
+    ),
     "name": ({"trainer": CustomTrainer(func=idle), "options": [Name("../../etc")]}, "'../../etc' is no name"),
     "taken": ({"trainer": CustomTrainer(func=idle), "options": [Name("gpt2-124m")]}, "is there already"),
     "branch": ({"trainer": CustomTrainer(func=idle), "options": [Name("main")]}, "there is a branch main already"),
 }
 
 
-@pytest.mark.claim("notebook-refuses")
+@pytest.mark.claim("notebook-refuses", "part-of-a-node-is-refused")
 def test_what_cannot_become_a_job_is_told(checkout: Path) -> None:
     for what, (arguments, reason) in REFUSED.items():
         with pytest.raises(ValueError, match=r".") as error:

@@ -116,9 +116,13 @@ def test_elastic_is_refused_where_the_launcher_knows_no_such_thing(root: Path) -
 
     code, document = Checkout(root).lint(JOB)
 
-    assert code == 2
-    assert [(each["rule"], each["file"]) for each in document["findings"]] == [
-        ("INP001", "base/elastic/kustomization.yaml")
+    assert code == 1
+    assert [(each["rule"], each["file"], each["message"]) for each in document["findings"]] == [
+        (
+            "CTR030",
+            f"{JOB}/kustomization.yaml",
+            "base/elastic changes an object of kind PyTorchJob, and base/torchrun makes none",
+        )
     ]
 
 

@@ -195,3 +195,11 @@ def test_parts_of_the_targets_make_up_the_whole(checkout: Repository) -> None:
         done = checkout.lint(f"--shard={text}")
         assert (done.returncode, done.stdout) == (2, "")
         assert f"--shard {text}: expected the number of a part" in done.stderr
+
+
+def test_a_job_folder_that_is_misspelt(checkout: Repository) -> None:
+    done = checkout.lint("jobs/research/llama-8b-sf")
+
+    assert done.returncode == 2
+    assert "jobs/research/llama-8b-sf: does not exist" in done.stdout
+    assert f"did you mean {LLAMA}?" in done.stdout

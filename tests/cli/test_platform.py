@@ -164,3 +164,36 @@ def test_a_cluster_is_no_path(name: str, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(facts)
 
     assert platforms_named(Sources(tmp_path), ["cluster.yaml"]) == []
+
+
+ALONE = "clusters/gpu-south"
+"""A cluster on which no job lands."""
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        (f"{ALONE}/facts/cluster.yaml", "scratch: 500Gi", "scratch: 500GB"),
+        (f"{ALONE}/platform/research/resource-quota.yaml", 'gpu: "', 'gpu: "many'),
+    ],
+)
+def test_a_cluster_without_jobs_is_judged(file: str, old: str, new: str, checkout: Repository) -> None:
+    checkout.replace(file, old, new)
+
+    for arguments in ((), ("--changed", "main"), ("--pre-commit", file)):
+        report = checkout.report(*arguments)
+
+        assert report["summary"]["exit_code"] == 1
+        assert {(found["rule"], found["file"]) for found in report["findings"]} == {("SCH001", file)}
+
+
+def test_clusters_before_their_first_job(checkout: Repository) -> None:
+    shutil.rmtree(checkout.root / "jobs")
+    checkout.commit()
+
+    done = checkout.lint()
+    checkout.replace(f"{ALONE}/facts/cluster.yaml", "scratch: 500Gi", "scratch: 500GB")
+    wrong = checkout.lint()
+
+    assert (done.returncode, done.stdout) == (0, "there is no job yet\n"), done.stderr
+    assert wrong.returncode == 1

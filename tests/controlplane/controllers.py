@@ -77,7 +77,7 @@ def _health_flag(place: Place) -> list[str]:
     return [f"--health-probe-bind-address=127.0.0.1:{place.health}"]
 
 
-def _settings(api_version: str, *, certificates_by_setting: bool = False, **more: Any) -> Callable[[Place], Json]:
+def settings(api_version: str, *, certificates_by_setting: bool = False, **more: Any) -> Callable[[Place], Json]:
     """The configuration that the operators of Kubernetes' job working groups have in common."""
 
     def made(place: Place) -> Json:
@@ -129,7 +129,7 @@ CONTROLLERS: Mapping[str, Controller] = {
     "jobset": Controller(
         kinds=(("jobset.x-k8s.io/v1alpha2", "JobSet"),),
         flags=lambda _: [],
-        settings=_settings("config.jobset.x-k8s.io/v1alpha1", internalCertManagement={"enable": False}),
+        settings=settings("config.jobset.x-k8s.io/v1alpha1", internalCertManagement={"enable": False}),
         wrong=(
             _object(
                 "jobset.x-k8s.io/v1alpha2",
@@ -146,7 +146,7 @@ CONTROLLERS: Mapping[str, Controller] = {
             ("scheduling.volcano.sh/v1beta1", "PodGroup"),
         ),
         flags=lambda _: [],
-        settings=_settings("config.trainer.kubeflow.org/v1alpha1", certManagement={"enable": False}),
+        settings=settings("config.trainer.kubeflow.org/v1alpha1", certManagement={"enable": False}),
         wrong=(_object("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "none"}}),),
     ),
     "training-operator": Controller(
@@ -171,7 +171,7 @@ CONTROLLERS: Mapping[str, Controller] = {
     "kueue": Controller(
         kinds=(),
         flags=lambda _: [],
-        settings=_settings(
+        settings=settings(
             "config.kueue.x-k8s.io/v1beta2",
             certificates_by_setting=True,
             featureGates={"VisibilityOnDemand": False},

@@ -33,6 +33,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from trainyard import commandline
+from trainyard.errors import UsageError
+
 HOME = Path(__file__).resolve().parents[2]
 CORPUS = HOME / "tests/fuzz/corpus"
 WORK = HOME / ".tools/cache/fuzz"
@@ -79,21 +82,30 @@ class EndedError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit code."""
-    from tests.fuzz.targets import TARGETS
+    """Run fuzz. Returns its exit code."""
+    return commandline.run("fuzz", lambda: _fuzz(parser().parse_args(arguments)))
 
-    parser = argparse.ArgumentParser(
-        prog="tools/fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+
+def parser() -> argparse.ArgumentParser:
+    """The command line. It needs the standard library alone: it is judged before the set-up."""
+    parser = commandline.Parser(prog="fuzz", description=__doc__)
+    parser.add_argument("target", nargs="*", metavar="TARGET", help="what to search, of tests/fuzz/targets.py")
+    parser.add_argument(
+        "--minutes",
+        type=commandline.number("number of minutes"),
+        default=60.0,
+        help="for all of them together (default: 60)",
     )
-    parser.add_argument("target", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
-    parser.add_argument("--minutes", type=float, default=60.0, help="for all of them together (default: 60)")
     parser.add_argument("--sum", action="store_true", help="search nothing, and say what all runs came to")
     parser.add_argument("--keep", action="store_true", help="search nothing, and keep what the runs grew")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def _fuzz(options: argparse.Namespace) -> int:
+    from tests.fuzz.targets import TARGETS
+
     if unknown := [target for target in options.target if target not in TARGETS]:
-        parser.error(f"no target is called {unknown[0]}: there are {', '.join(TARGETS)}")
-    if options.minutes <= 0:
-        parser.error("--minutes must be above 0")
+        raise UsageError(f"no target is called {unknown[0]}: there are {', '.join(TARGETS)}")
     targets = options.target or list(TARGETS)
     if options.sum:
         print(table(summed(earlier())))

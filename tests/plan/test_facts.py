@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from tests.plan.support import HOME
-from trainyard.plan.hardware import FOLDER, gpus, nodes, read, usual_network
+from trainyard.plan.hardware import FOLDER, GIB, gpus, nodes, read, usual_network
 from trainyard.plan.shapes import shapes
 
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -48,6 +48,12 @@ def test_the_gpus_of_our_clusters_are_known() -> None:
     for file, match in zip(files, named, strict=True):
         assert match is not None
         assert f"nvidia.com/gpu.product: {products[match[1]]}\n" in file.read_text()
+
+
+def test_memory_is_at_most_as_many_gib_as_the_box_says_gb() -> None:
+    facts = read("gpus.yaml")["gpus"]
+    for gpu in gpus().values():
+        assert 0.91 * facts[gpu.name]["memory"] <= gpu.memory / GIB <= gpu.most / GIB <= facts[gpu.name]["memory"], gpu
 
 
 def test_the_best_product_is_below_the_peak() -> None:
@@ -94,7 +100,11 @@ def test_shapes_are_those_of_the_trainer() -> None:
             preset.tied,
             preset.bias,
         )
-        assert (shape.positions, shape.gated) == (learned, preset.activation == "swiglu")
+        assert (shape.context, shape.positions, shape.gated) == (
+            preset.context,
+            learned,
+            preset.activation == "swiglu",
+        )
 
 
 def _presets() -> dict[str, Any] | None:

@@ -119,3 +119,15 @@ def test_numbers_that_a_command_says_are_scaled_as_those_of_job_yaml(tmp_path: P
     assert main.launch is not None
     assert (loaded.ranks, loaded.workload.pods, main.gpus, loaded.size) == (4, 2, 2, "")
     assert [main.launch.options[name].value for name in ("nnodes", "nproc_per_node")] == ["2", "2"]
+
+
+@pytest.mark.parametrize("per_node", ["2", "4", "16"])
+def test_numbers_that_do_not_fit_the_nodes_are_held_to_all_their_gpus(tmp_path: Path, per_node: str) -> None:
+    """Two ranks on eight GPUs would fit the two nodes of two that the job is made here."""
+    root = make_checkout(tmp_path / "checkout")
+    words = ["torchrun", "--nnodes=2", f"--nproc_per_node={per_node}", "--rdzv-endpoint=x:29400", "/workspace/train.py"]
+    folder = add_job(root, "literal", spec={"nodes": 2, "command": words})
+
+    loaded = load(root, folder, root, Scale(), tmp_path / "work")
+
+    assert (loaded.ranks, loaded.full_ranks) == (16, 16)

@@ -31,7 +31,7 @@ def environment() -> dict[str, str]:
 
 def make_checkout(place: Path) -> Path:
     """A checkout at `place` that was never set up."""
-    (place / "tools/trainyard").mkdir(parents=True)
+    shutil.copytree(HOME / "tools/trainyard", place / "tools/trainyard", ignore=shutil.ignore_patterns("__pycache__"))
     (place / "tools/trainyard/__main__.py").write_text(PROBE)
     shutil.copytree(HOME / "requirements", place / "requirements")
     for name in ("bootstrap.py", "lint-jobs", "lock", "test"):

@@ -122,11 +122,3 @@ def test_its_code_is_compiled_once(ready: Path, run: Run) -> None:
 
     assert list((ready / "tools/trainyard/__pycache__").glob("__init__.*.pyc"))
     assert list((ready / ".tools/lint/lib").glob("python*/site-packages/yaml/__pycache__/*.pyc"))
-
-
-def test_help_of_the_test_command_sets_nothing_up(checkout: Path, run: Run) -> None:
-    done = run(checkout / "tools/test", "--help")
-
-    assert done.returncode == 0
-    assert done.stdout.startswith("usage: tools/test ")
-    assert not (checkout / ".tools").exists()

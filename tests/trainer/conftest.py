@@ -130,9 +130,8 @@ def torchrun(ranks: int, *options: str) -> list[str]:
 
 def environment(**settings: str) -> dict[str, str]:
     """The test's environment without launchers' variables; one thread a rank, as there are few cores."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("TRAINER_", "PET_", "OMPI_", "RANK"))
-    }
+    launchers = ("TRAINER_", "PET_", "OMPI_", "RANK", "RAY_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
     # torchrun keeps a store for all its rounds, and tells no node that joins later where it is (PyTorch 2.15)
     kept["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HOME), "DS_ACCELERATOR": "cpu", **settings}

@@ -26,7 +26,8 @@ SERVER.set_forkserver_preload(
         "torch.utils.cpp_extension",
     ]
 )
-TIMEOUT = 240
+TIMEOUT = 600
+"""Seconds until a run counts as hanging; Ray alone takes three minutes to start where others keep all cores busy."""
 
 
 class Launched:

@@ -51,7 +51,6 @@ def test_image_holds_what_its_program_imports(extra: str) -> None:
         "yaml": "pyyaml",
         "PIL": "pillow",
         "prometheus_client": "prometheus-client",
-        "tensorflow": "tensorflow-cpu",
     }
 
     needed = {names.get(name, name) for name in imports_of(entry)}
@@ -77,6 +76,21 @@ def imports_of(entry: str) -> set[str]:
             waiting += [name.removeprefix("trainer.") for name in names if name.startswith("trainer.")]
             found |= {name.partition(".")[0] for name in names if not name.startswith("trainer")}
     return found - set(sys.stdlib_module_names)
+
+
+@pytest.mark.claim("image-of-tensorflow-has-cuda")
+@pytest.mark.parametrize("extra", IMAGES)
+def test_image_computes_on_gpus(extra: str) -> None:
+    """Every base asks for GPUs, so a lock of an image holds a framework with CUDA and the NCCL that it calls."""
+    packages = locked(extra)
+
+    assert not [name for name in packages if name.endswith("-cpu")]
+    assert [name for name in packages if name.startswith("nvidia-nccl-cu")]
+    assert [name for name in packages if name.startswith("nvidia-cudnn-cu")]
+
+
+def test_tests_have_the_tensorflow_of_the_image() -> None:
+    assert locked("trainer-test")["tensorflow-cpu"] == locked("tensorflow")["tensorflow"]
 
 
 def test_user_is_that_of_the_pods() -> None:
@@ -106,6 +120,25 @@ def test_programs_that_the_bases_start_are_there() -> None:
         module = words[words.index("-m") + 1]
         assert words[0] in ("torchrun", "python")
         assert (HOME / f"{module.replace('.', '/')}.py").exists() or (HOME / module / "__main__.py").exists()
+
+
+def test_what_libraries_open_or_start_at_run_time_is_there() -> None:
+    """Triton looks for a C compiler, and NCCL opens libibverbs and its providers; no wheel brings them."""
+    installs = r"^RUN apt-get update && apt-get install [^\n]*?recommends ([^\n]*?) *\\$"
+    everywhere = re.search(installs, STAGES[-1], re.MULTILINE)
+
+    assert everywhere is not None
+    assert {"gcc", "libc6-dev", "libibverbs1", "ibverbs-providers"} <= set(everywhere[1].split())
+
+
+def test_bases_whose_programs_differ_name_images_of_their_own() -> None:
+    """What only one variant of the image installs, no other base may count on."""
+    image: dict[str, str] = {}
+    for base in ("run", "mpijob", "rayjob", "tfjob"):
+        spec = yaml.safe_load((HOME / f"base/{base}/training-job.yaml").read_text())["spec"]
+        image[base] = spec.get("image", image.get("run"))
+
+    assert len(set(image.values())) == len(image), image
 
 
 def test_context_holds_the_trainer_and_the_locks_alone() -> None:

@@ -1,8 +1,8 @@
 """Every launcher that a base uses really trains two workers, to the same loss."""
 
-import json
 import shutil
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -104,13 +104,23 @@ def test_operators_variables_without_torchrun(train: Trainer, one_rank: Run, ope
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
 def test_ray(train: Trainer, one_rank: Run) -> None:
-    process = train.launch([sys.executable], "--workers=2", "run=ray", ranks=2, module="trainer.ray")
-
-    run = ended(process)
+    """Where nobody names a cluster the run has one of its own, whatever `ray start` has left behind on the machine."""
+    for attempt in range(3):  # Ray gives its own processes 30 s to start, however busy the machine is
+        run = _ray(train, f"run=ray-{attempt}")
+        if "The current node timed out during startup" not in run.errors:
+            break
 
     assert run.code == 0, run.errors
     assert run.result["world_size"] == 2
     assert run.result["final_loss"] == pytest.approx(one_rank.result["final_loss"], rel=TOLERANCE)
+
+
+def _ray(train: Trainer, *keys: str) -> Run:
+    """Two workers of a Ray whose files lie in a folder of their own, with the address of a cluster that is gone."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a short one, for sockets
+        Path(folder, "ray_current_cluster").write_text("192.0.2.1:6379")
+        settings = {"RAY_TMPDIR": folder, "RAY_AUTH_MODE": "disabled"}  # nothing is left in /tmp and in HOME
+        return ended(train.launch([sys.executable], "--workers=2", *keys, ranks=2, module="trainer.ray", **settings))
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
@@ -125,27 +135,3 @@ def test_ray_workers_keep_settings_of_their_own(train: Trainer) -> None:
     assert run.code == 0, run.errors
     assert [path.name for path in train.folder("of-the-driver").glob("step-*")] == ["step-000000012"]
     assert not train.folder("of-the-worker").exists()
-
-
-@pytest.mark.skipif(find_spec("tensorflow") is None, reason="needs the extra tensorflow")
-def test_tensorflow(text: Path, tmp_path: Path) -> None:
-    """TensorFlow's own model, so the comparison is with its own run of one worker."""
-    train = Trainer(text, tmp_path)
-    alone = _tensorflow(train, "alone", 1)[0]
-    both = _tensorflow(train, "both", 2)
-
-    assert [run.code for run in both] == [0, 0], both[0].errors
-    assert both[0].curve == pytest.approx(alone.curve, rel=1e-4)
-    assert both[0].result["world_size"] == 2
-
-
-def _tensorflow(train: Trainer, name: str, workers: int) -> list[Run]:
-    cluster = {"worker": [f"127.0.0.1:{free_port()}" for _ in range(workers)]}
-    processes = []
-    for index in range(workers):
-        task = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-        keys = (f"run={name}", "model=gpt-tiny")
-        processes.append(
-            train.launch([sys.executable], *keys, ranks=workers, module="trainer.tensorflow", TF_CONFIG=task)
-        )
-    return [ended(process) for process in processes]

@@ -6,7 +6,7 @@ import torch
 from tests.trainer.conftest import Trainer
 from trainer import model
 from trainer.optimizer import LossScale
-from trainer.presets import PRESETS, Decoder, preset, weights
+from trainer.presets import PRESETS, Decoder, flops_per_sample, preset, weights
 from trainer.transformer import Transformer, rotate, rotations
 
 pytestmark = pytest.mark.torch
@@ -132,7 +132,7 @@ def test_operations_of_gpt3() -> None:
     twice = 96 * length * layers * width**2 * (1 + length / (6 * width) + vocabulary / (16 * layers * width))
     head = 6 * length * width * vocabulary  # computed once there, too
 
-    ours = model.flops_per_sample(shape, weights(shape), length)
+    ours = flops_per_sample(shape, weights(shape), length)
 
     assert ours == pytest.approx((twice - head) * 3 / 4 + head, rel=0.002)
 

@@ -22,8 +22,11 @@ _ENTRY = pattern(rf"clusters/([^/]+)/({'|'.join(ENTRIES)})\Z")
 
 
 def entry_targets(root: Path) -> list[Target]:
-    """Those folders of all clusters that are there, to be judged with the jobs."""
-    return [Target(folder, TargetKind.KUSTOMIZATION) for folder in _there(root, ENTRIES)]
+    """Those folders of all clusters that are there, and their platforms, to be judged with the jobs.
+
+    A platform that no job lands on is judged by nobody else.
+    """
+    return [Target(folder, TargetKind.KUSTOMIZATION) for folder in _there(root, (*ENTRIES, "platform"))]
 
 
 def entry_of(folder: str) -> tuple[str, str] | None:

@@ -2,7 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trainyard.errors import UsageError
@@ -21,6 +22,8 @@ class Range:
     """Id of the commit that is compared; None for the working tree with its untracked files."""
     starts_at_head: bool
     """True where the named base is the commit that is checked out."""
+    handed: frozenset[str] | None = None
+    """What pre-commit hands over, where it asks: with it only what is staged counts, and no untracked file."""
 
 
 def resolve(root: Path, text: str, asked: str = "") -> Range:
@@ -38,15 +41,46 @@ def resolve(root: Path, text: str, asked: str = "") -> Range:
     return Range(text, base, tip, start == head)
 
 
+def for_pre_commit(root: Path, handed: Iterable[str], environment: Mapping[str, str]) -> Range:
+    """What a run of pre-commit asks for: what is staged, the range of --from-ref and --to-ref, and in any case the
+    files that it hands over, which are all of them under --all-files.
+
+    Raises UsageError as `resolve`. In a repository without a commit, everything that is staged is new.
+    """
+    first, last = (environment.get(f"PRE_COMMIT_{name}_REF") for name in ("FROM", "TO"))
+    if first and last:
+        return replace(
+            resolve(root, f"{first}...{last}", f"--from-ref {first} --to-ref {last}"), handed=frozenset(handed)
+        )
+    head = _known(root, ["HEAD"])
+    base = head[0] if head else _git(root, "hash-object", "-t", "tree", os.devnull).decode().strip()
+    return Range("HEAD", base, None, True, frozenset(handed))
+
+
 def changed_files(root: Path, range: Range) -> frozenset[str]:
     """Files that differ, relative to `root`: edited, new, deleted and renamed ones (under both names)."""
-    tips = [range.tip] if range.tip else []
-    files = _git(
-        root, "diff", "--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z", range.base, *tips, "--"
-    )
+    which = ["--cached", range.base] if range.handed is not None and not range.tip else [range.base]
+    which += [range.tip] if range.tip else []
+    names = _names(root, "diff", "--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z", *which, "--")
+    if range.handed is not None:
+        return range.handed | {name for name in names if not _left_out(root / name)}
     if range.tip is None:
-        files += b"\0" + _git(root, "ls-files", "--others", "--exclude-standard", "-z")
-    return frozenset(os.fsdecode(name) for name in files.split(b"\0") if name)
+        names |= _names(root, "ls-files", "--others", "--exclude-standard", "-z")
+    return names
+
+
+def tracked_files(root: Path) -> frozenset[str]:
+    """Every file that git tracks below `root`, staged ones among them."""
+    return _names(root, "ls-files", "-z")
+
+
+def _left_out(file: Path) -> bool:
+    """True for a file of the sort that pre-commit hands over: where it did not, its configuration excludes it."""
+    return file.suffix in _HANDED and file.is_file() and not file.is_symlink()
+
+
+_HANDED = (".yaml", ".yml", ".json")
+"""Ends of names that `types_or: [yaml, json]` of .pre-commit-hooks.yaml stands for."""
 
 
 def file_at(root: Path, commit: str, file: str) -> str | None:
@@ -102,6 +136,10 @@ def _merge_base(root: Path, one: str, other: str, asked: str) -> str:
     except UsageError:
         message = f"{asked}: no commit is shared with it here; fetch the history (git fetch --unshallow)"
         raise UsageError(message) from None
+
+
+def _names(root: Path, *arguments: str) -> frozenset[str]:
+    return frozenset(os.fsdecode(name) for name in _git(root, *arguments).split(b"\0") if name)
 
 
 def _git(root: Path, *arguments: str) -> bytes:

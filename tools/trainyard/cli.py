@@ -8,13 +8,15 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from trainyard.commandline import TRACEBACK, output, progress, say
+from trainyard import __version__
+from trainyard.commandline import TRACEBACK, Parser, output, progress, say
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, EXIT_INTERRUPTED, Fault, UsageError
 from trainyard.finding import Severity
 
 if TYPE_CHECKING:
+    from trainyard.changed import Range
     from trainyard.discover import Discovery
     from trainyard.fixes.rounds import Made
     from trainyard.outcome import Outcome
@@ -81,8 +83,7 @@ def _command(arguments: Sequence[str]) -> int:
         return _print(_rules(arguments[1:]))
     if arguments[:1] == ["export-policy"]:
         return _print(_export_policy(arguments[1:]))
-    options = _parser().parse_args(["--fix=safe" if each == "--fix" else each for each in arguments])
-    return _print(_parser().format_help()) if options.help else _lint(options)
+    return _lint(parser().parse_args(arguments))
 
 
 def _print(text: str) -> int:
@@ -90,28 +91,32 @@ def _print(text: str) -> int:
     return EXIT_CLEAN
 
 
-class _Parser(argparse.ArgumentParser):
-    """Refuses a command line in one line, and shows nothing of it raw."""
+class _Parser(Parser):
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As ever; `--fix` alone is `--fix=safe`, and takes no word from what follows it."""
+        words = sys.argv[1:] if args is None else args
+        return super().parse_known_args(["--fix=safe" if each == "--fix" else each for each in words], namespace)
 
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
 
-
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line. It needs the standard library alone: it is judged before the set-up."""
     parser = _Parser(
         prog="lint-jobs",
         description="Proves training jobs before they are synced: says what would not train, and where.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        add_help=False,
     )
-    parser.add_argument("-h", "--help", action="store_true", help="show this text")
+    parser.add_argument("--version", action="version", version=f"lint-jobs {__version__}", help="show the version")
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="job folder, kustomization, manifest or `-`; default jobs/"
     )
     parser.add_argument(
         "--changed", metavar="BASE", help="only what differs from this git revision, or in a range A..B"
+    )
+    parser.add_argument(
+        "--pre-commit",
+        action="store_true",
+        help="as a hook of pre-commit: judge what reads the PATHs that it hands over, or what else is staged or "
+        "lies between its --from-ref and --to-ref",
     )
     parser.add_argument(
         "--format",
@@ -157,6 +162,8 @@ def _lint(options: argparse.Namespace) -> int:
     from trainyard.pipeline import lint
     from trainyard.report import Report
 
+    if options.pre_commit and options.changed is not None:
+        raise UsageError("--pre-commit says itself what changed: leave --changed out")
     if options.workers is not None and options.workers < 1:
         raise UsageError(f"--workers {options.workers}: at least one renderer is needed")
     if options.diff and options.format:
@@ -170,13 +177,21 @@ def _lint(options: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"the current folder cannot be read: {_os_words(error)}") from None
     root = repository_root(cwd, options.paths)
-    found = discover(options.paths, root, cwd)
+    if options.pre_commit:
+        from trainyard.changed import changed_files, for_pre_commit
+        from trainyard.survey import survey
+
+        range = for_pre_commit(root, options.paths, os.environ)
+        changed: str | Range | None = range
+        found = survey(root, changed_files(root, range))
+    else:
+        changed, found = options.changed, discover(options.paths, root, cwd)
     live = progress()
     judge = partial(
         lint,
         root,
         found,
-        changed=options.changed,
+        changed=changed,
         shard=_shard(options.shard),
         use_cache=not options.no_cache,
         workers=options.workers,
@@ -297,7 +312,7 @@ def _explain(arguments: Sequence[str]) -> str:
     from trainyard.pages import page
     from trainyard.rules import all_rules
 
-    parser = _Parser(prog="lint-jobs explain", description="Print the page of a rule.")
+    parser = Parser(prog="lint-jobs explain", description="Print the page of a rule.")
     parser.add_argument("rule", help="id or name, such as RDV003 or unready-peers-hidden")
     wanted: str = parser.parse_args(arguments).rule
     rules = all_rules()
@@ -316,7 +331,7 @@ def _rules(arguments: Sequence[str]) -> str:
     from trainyard.pages import first_line
     from trainyard.rules import all_rules
 
-    _Parser(prog="lint-jobs rules", description="List every rule.").parse_args(arguments)
+    Parser(prog="lint-jobs rules", description="List every rule.").parse_args(arguments)
     rules = all_rules().values()
     wide = max(len(rule.name) for rule in rules)
     return "\n".join(f"{rule.id}  {rule.severity.label:<7}  {rule.name:<{wide}}  {first_line(rule)}" for rule in rules)
@@ -326,7 +341,7 @@ def _export_policy(arguments: Sequence[str]) -> str:
     from trainyard.policy.files import files, stream
     from trainyard.report.output import write_file
 
-    parser = _Parser(
+    parser = Parser(
         prog="lint-jobs export-policy",
         description="Print the rules that one object alone can decide as ValidatingAdmissionPolicies (docs/policy.md).",
     )

@@ -8,7 +8,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -62,6 +62,19 @@ class Parser(argparse.ArgumentParser):
             say(self.format_help())
         else:
             super().print_help(file)
+
+
+def judged(parser: argparse.ArgumentParser, arguments: Sequence[str], helped: int) -> int:
+    """The exit code of a command line that is read and not followed: `helped` where it asks for help."""
+
+    def judge() -> int:
+        try:
+            parser.parse_args(arguments)
+        except SystemExit:
+            return helped
+        return 0
+
+    return run(parser.prog, judge)
 
 
 def count(most: int) -> Callable[[str], int]:

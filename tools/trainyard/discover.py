@@ -66,11 +66,14 @@ def repository_root(cwd: Path, paths: Sequence[str]) -> Path:
 def discover(paths: Sequence[str], root: Path, cwd: Path) -> Discovery:
     """Targets for command-line paths (relative to `cwd`), or every job under jobs/ when there are none.
 
-    Raises UsageError where there is nothing to look at: no input is never a pass.
+    Raises UsageError where there is nothing to look at: no input is never a pass. Clusters before their first job are
+    something: `whole` has their platforms judged.
     """
     whole = not paths
     if whole:
         if not os.path.isdir(root / "jobs"):
+            if os.path.isdir(root / "clusters") and is_trainyard(root):
+                return Discovery((), (), whole)
             raise UsageError(f"no jobs/ folder in {root}: name job folders or manifest files to lint")
         paths, cwd = ["jobs"], root
     if "" in paths:
@@ -89,6 +92,7 @@ class _Search:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.trainyard = is_trainyard(root)
         self.targets: dict[str, Target] = {}
         self.errors: list[InputError] = []
         self.folders: set[str] = set()
@@ -103,7 +107,7 @@ class _Search:
         try:
             mode = where.stat().st_mode
         except OSError as error:
-            raise InputError(_why(error), self._shown(where) or path) from None
+            raise InputError(_why(error), self._shown(where) or path, help=self._near(where)) from None
         except ValueError:
             raise InputError("is no path", path) from None
         name = self._name(where, path)
@@ -116,10 +120,18 @@ class _Search:
                 raise InputError("holds neither a job folder, nor a kustomization, nor manifests", name)
         elif not stat.S_ISREG(mode):
             raise InputError("is not a regular file", name)
-        elif where.name in KUSTOMIZATION_NAMES or (where.name == "job.yaml" and _is_job(where.parent, name)):
+        elif where.name in KUSTOMIZATION_NAMES or (where.name == "job.yaml" and self._is_job(where.parent, name)):
             self._folder(self._name(where.parent, path))
         else:
             self._add(Target(name, TargetKind.MANIFESTS, (name,)))
+
+    def _near(self, where: Path) -> str:
+        """The job that may have been meant by a path which does not exist; empty where none is alike."""
+        import difflib
+
+        jobs = {file.parent.name: file.parent for file in self.root.glob("jobs/*/*/job.yaml")}
+        alike = difflib.get_close_matches(where.name, jobs, 1, 0.8)
+        return f"did you mean {jobs[alike[0]].relative_to(self.root).as_posix()}?" if alike else ""
 
     def _add(self, target: Target) -> None:
         self.targets.setdefault(target.name, target)
@@ -127,7 +139,7 @@ class _Search:
     def _folder(self, name: str) -> bool:
         """Take a folder as one target; False where it is none."""
         folder = self.root / name
-        is_job = _is_job(folder, name)
+        is_job = self._is_job(folder, name)
         if not is_job and not has_kustomization(folder):
             return False
         if is_job and (error := _unfit(folder, name)):
@@ -137,6 +149,16 @@ class _Search:
         if not is_job and name.split("/")[0] == "jobs":
             self._below(name, manifests=False)
         return True
+
+    def _is_job(self, folder: Path, name: str) -> bool:
+        """True for a job folder in its place, and for one elsewhere: job.yaml is a name that plain manifests have too.
+
+        Where the layout is not Trainyard's, jobs/ is a folder as any other. Where it is, Argo CD and Flux apply every
+        folder in place as a job: it is judged as one, whatever its job.yaml says.
+        """
+        if self.trainyard and _is_job_place(name.removesuffix("/job.yaml")):
+            return True
+        return has_kustomization(folder) and _is_training_job(folder / "job.yaml")
 
     def _below(self, folder: str, *, manifests: bool = True) -> None:
         """Take what is under a folder: jobs and kustomizations, and its `manifests`, together as one target."""
@@ -196,18 +218,21 @@ def _is_job_place(name: str) -> bool:
 _TRAINING_JOB = pattern(rb"^kind: *[\"']?TrainingJob\b", re.MULTILINE)
 
 
-def _is_job(folder: Path, name: str) -> bool:
-    """True for a job folder in its place, and for one elsewhere: job.yaml is a name that plain manifests have too."""
-    if _is_job_place(name.removesuffix("/job.yaml")):
-        return True
-    file = folder / "job.yaml"
-    if not has_kustomization(folder) or not os.path.isfile(file):
+def _is_training_job(file: Path) -> bool:
+    if not os.path.isfile(file):
         return False
     try:
         with open(file, "rb") as opened:
             return _TRAINING_JOB.search(opened.read(_BEGINNING)) is not None
     except OSError:
         return False
+
+
+def is_trainyard(root: Path) -> bool:
+    """True where the layout is Trainyard's: the defaults of every job are there, or a job in its place."""
+    if os.path.isfile(root / "base/run/training-job.yaml"):
+        return True
+    return any(_is_training_job(file) for file in root.glob("jobs/*/*/job.yaml"))
 
 
 def has_kustomization(folder: Path) -> bool:

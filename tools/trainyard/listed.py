@@ -155,20 +155,37 @@ def listed(sources: Sources, cluster: str) -> dict[str, Position]:
     return found
 
 
+_EXAMPLES = """\
+examples:
+  tools/list-jobs                      shows every cluster's jobs, and writes its list
+  tools/list-jobs gpu-east             shows those of one cluster
+  tools/list-jobs --check              writes nothing, and ends with 1 where a list differs
+
+exit codes: 0 the lists are right, 1 with --check they are not, 2 a job that names no cluster
+"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line of list-jobs. Returns the exit code."""
+    from trainyard import commandline
+
+    return commandline.run("list-jobs", lambda: _list(parser().parse_args(arguments)))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line. It needs the standard library alone: it is judged before the set-up."""
     from trainyard import commandline
 
     parser = commandline.Parser(
         prog="list-jobs",
         description="Says which jobs each cluster has, and writes the list of them that its Flux reads.",
-        epilog="exit codes: 0 the lists are right, 1 with --check they are not, 2 a job that names no cluster",
+        epilog=_EXAMPLES,
     )
     parser.add_argument("clusters", nargs="*", metavar="CLUSTER", help="show these only; default all")
     parser.add_argument("--check", action="store_true", help="write nothing, and end with 1 where a list differs")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="how the jobs are shown")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[2], help=argparse.SUPPRESS)
-    return commandline.run("list-jobs", lambda: _list(parser.parse_args(arguments)))
+    return parser
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from trainyard import limits
@@ -64,23 +64,24 @@ class MaskedLines:
         return found
 
 
-def without(finding: Finding, secrets: Iterable[str]) -> Finding:
+def without(finding: Finding, secrets: Collection[str]) -> Finding:
     """A finding that quotes none of the secrets, and nothing that looks like one, in texts of a bounded length."""
-
-    def clean(text: str) -> str:
-        for secret in secrets:
-            if len(secret) >= _SHORTEST:
-                text = text.replace(secret, secret[:SHOWN] + _CUT)
-        text = without_tokens(text)
-        return text if len(text) <= limits.MESSAGE_CHARACTERS else text[: limits.MESSAGE_CHARACTERS] + _CUT
-
     return replace(
         finding,
-        message=clean(finding.message),
-        help=clean(finding.help),
-        place=replace(finding.place, label=clean(finding.place.label)),
-        related=tuple(replace(place, label=clean(place.label)) for place in finding.related),
+        message=cleaned(finding.message, secrets),
+        help=cleaned(finding.help, secrets),
+        place=replace(finding.place, label=cleaned(finding.place.label, secrets)),
+        related=tuple(replace(place, label=cleaned(place.label, secrets)) for place in finding.related),
     )
+
+
+def cleaned(text: str, secrets: Collection[str]) -> str:
+    """A text that quotes none of the secrets, and nothing that looks like one, of a bounded length."""
+    for secret in secrets:
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, secret[:SHOWN] + _CUT)
+    text = without_tokens(text)
+    return text if len(text) <= limits.MESSAGE_CHARACTERS else text[: limits.MESSAGE_CHARACTERS] + _CUT
 
 
 def without_tokens(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trainyard import bounded, codec, limits
 from trainyard.applied import entry_of, entry_targets, without_echoes
 from trainyard.bounded import Ended, Here
-from trainyard.brief import told_briefly
+from trainyard.brief import brief, told_briefly
 from trainyard.cache import LINK, Cache, Digests, text_digest
 from trainyard.commandline import TRACEBACK
 from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Discovery, Target, TargetKind, has_kustomization
@@ -22,17 +22,19 @@ from trainyard.exempt import LIST, exemptions
 from trainyard.fetched import fetched_otherwise
 from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import BROKE, Finding, NotJudged, Place, Position, Severity
-from trainyard.masked import SECRET, without
+from trainyard.masked import SECRET, cleaned, without
 from trainyard.objects import Object, Spot
 from trainyard.origin import Origin
 from trainyard.outcome import Judgement, Outcome, conclude
 from trainyard.patterns import pattern
+from trainyard.room import overbooked
 from trainyard.rules.registry import Problem, Rule, declare
 from trainyard.sources import Sources, decoded
 from trainyard.synced import altered_lists, synced_otherwise, unsynced
 from trainyard.unit import Unit
 
 if TYPE_CHECKING:
+    from trainyard.changed import Range
     from trainyard.cluster import Platforms
     from trainyard.render import Rendering
     from trainyard.suppress import Suppression
@@ -94,7 +96,7 @@ def lint(
     root: Path,
     found: Discovery,
     *,
-    changed: str | None = None,
+    changed: "str | Range | None" = None,
     shard: tuple[int, int] = (1, 1),
     use_cache: bool = True,
     workers: int | None = None,
@@ -129,7 +131,7 @@ def lint(
         from trainyard.changed import changed_files, resolve
         from trainyard.edited import edited_jobs
 
-        range = resolve(root, changed)
+        range = resolve(root, changed) if isinstance(changed, str) else changed
         differing = changed_files(root, range)
         if not run.is_linter(differing):
             targets = [target for target in targets if run.touched(target, differing)]
@@ -147,6 +149,9 @@ def lint(
     if found.whole and number == 1:
         jobs = [target.name for target in everything if target.kind is not TargetKind.MANIFESTS]
         beside += fetched_otherwise(root, jobs, sources)
+    if found.whole:
+        jobs = [target.name for target in targets if target.kind is TargetKind.JOB]
+        beside += overbooked(root, jobs, sources, changed=changed is not None)
     judgements = without_echoes(run.judge(targets), {target.name for target in applied}, sources)
     exempt = exemptions(root, sources)
     beside += exempt.findings
@@ -154,8 +159,9 @@ def lint(
     whole = found.whole and changed is None and count == 1 and not errors
     uncounted = {target.name for target in applied}
     outcome = conclude(sources, unread + edits + beside, judgements, whole, uncounted, exempt.entries)
-    if changed is not None and not outcome.units:
-        return replace(outcome, note=f"no job reads what changed since {changed}")
+    if not outcome.units:
+        none = "there is no job yet" if changed is None else f"no job reads what changed since {range.text}"
+        return replace(outcome, note=none)
     return outcome
 
 
@@ -484,6 +490,7 @@ class _Run:
 
         told = (told_briefly(finding) for finding in without_consequences(result.findings))
         findings = [without(finding, result.secrets) for finding in told]
+        not_judged = tuple(replace(each, why=cleaned(brief(each.why), result.secrets)) for each in result.not_judged)
         files = {finding.place.position.file for finding in findings if finding.place.position}
         files |= {file for file, digest in result.reads.items() if len(digest) == _DIGEST_LENGTH}
         suppressions: list[Suppression] = []
@@ -496,9 +503,9 @@ class _Run:
         complete = bool(result.reads) and not any(finding.input_error for finding in findings)
         if self.cache is not None and complete and target.name != STDIN and self._steady(result.reads):
             listings = [target.name] if target.kind is TargetKind.JOB else []
-            kept = codec.encode(findings, suppressions, result.not_judged)
+            kept = codec.encode(findings, suppressions, not_judged)
             self.cache.put(_key(target), result.reads, listings, kept)
-        return Judgement(target, tuple(findings), tuple(suppressions), complete, not_judged=tuple(result.not_judged))
+        return Judgement(target, tuple(findings), tuple(suppressions), complete, not_judged=not_judged)
 
     def _text(self, file: str) -> str:
         try:

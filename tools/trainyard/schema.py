@@ -162,7 +162,7 @@ _NAME = pattern(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 """What may become part of a file name."""
 
 _BY_HAND = "by hand"
-"""How the comment of a schema begins which nobody ships: it has the fields that this repository sets."""
+"""How the comment of a schema begins that was written without a definition: it has the fields that are set here."""
 
 _FILLED = "a template: name what is made of it, such as envsubst < FILE | lint-jobs -"
 
@@ -254,9 +254,16 @@ def _problems(
             continue
         message = sentence(violation, field_name(data, violation.path))
         fix = remedy(violation, rendered.at(*violation.path))
-        lacks = bool(violation.needed) and not violation.at_key
         problem = SchemaProblem(
-            unit_index, VIOLATION.id, rendered, violation.path, message, violation.help, violation.at_key, fix, lacks
+            unit_index,
+            VIOLATION.id,
+            rendered,
+            violation.path,
+            message,
+            violation.help,
+            violation.at_key,
+            fix,
+            is_missing=bool(violation.needed) and not violation.at_key,
         )
         if not is_synced and not violation.at_key and is_filled_in(lookup(data, violation.path)):
             problem = replace(problem, severity=Severity.INFO, help=_FILLED)

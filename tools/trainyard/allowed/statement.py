@@ -9,8 +9,9 @@ from typing import Any
 from trainyard.frozen import dataclass
 
 FILE = Path(__file__).resolve().parents[3] / "schemas" / "job-folder.yaml"
-FIELD_RULE, VALUE_RULE = "SEC010", "SEC011"
-"""Which rule says so of a field that is not allowed or missing, and of a value, where the statement names no other."""
+NODE_RULE, FIELD_RULE, VALUE_RULE, ACCOUNT_RULE, THERE_RULE = "SEC005", "SEC010", "SEC011", "SEC012", "SEC013"
+"""The rules that hold a job folder to the statement. FIELD_RULE speaks of a field that is not allowed or missing and
+VALUE_RULE of a value, where the statement names no other."""
 
 _OF_EVERY_OBJECT = ("apiVersion", "kind", "status")
 

@@ -1,22 +1,17 @@
 """What there is to choose from, as the repository has it: teams, ways to run a job, clusters, models, datasets."""
 
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trainyard.errors import Fault
 from trainyard.matrix import WAYS
 from trainyard.nodes import Node
 from trainyard.plan.repository import facts_of
 from trainyard.plan.shapes import shapes
 from trainyard.replay import replay
 from trainyard.sources import Sources
-
-HOME = Path(__file__).resolve().parents[3]
 
 LONGEST_SAMPLE = 8192
 """Tokens of a sample that are proposed at most, whatever the model could take."""
@@ -52,8 +47,8 @@ class Choices:
         return tuple(sorted(file.parent.name for file in self.root.glob("base/queue/*/kustomization.yaml")))
 
     def models(self) -> dict[str, int]:
-        """Presets that the trainer has and the planner knows, and the longest sample of each in tokens."""
-        return {name: context for name, context in _presets().items() if name in shapes()}
+        """Models that the trainer has presets of, and the longest sample of each that is proposed, in tokens."""
+        return {name: min(shape.context, LONGEST_SAMPLE) for name, shape in shapes().items()}
 
     def facts(self, cluster: str) -> dict[str, Mapping[str, Any]]:
         """The Cluster and the Fabric of a cluster."""
@@ -77,17 +72,3 @@ class Choices:
         files = sorted(self.root.glob(f"jobs/{team}/*/job.yaml"))
         found = (re.search(r"^    path: (/data/\S+)$", file.read_text(), re.MULTILINE) for file in files)
         return tuple(dict.fromkeys(match[1] for match in found if match))
-
-
-@cache
-def _presets() -> dict[str, int]:
-    sys.path.append(str(HOME))
-    try:
-        from trainer.presets import PRESETS, Decoder
-    except ModuleNotFoundError as error:
-        raise Fault(f"the presets of the trainer cannot be read: {error}") from None
-    finally:
-        sys.path.remove(str(HOME))
-    return {
-        name: min(shape.context, LONGEST_SAMPLE) if isinstance(shape, Decoder) else 0 for name, shape in PRESETS.items()
-    }

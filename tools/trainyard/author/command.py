@@ -51,11 +51,12 @@ _TOKENS = commandline.number("number of tokens", least=1, most=1e18)
 def main(arguments: Sequence[str] | None = None, read: Callable[[str], str] = input) -> int:
     """Run new-job. Returns its exit code; prints one line, never a traceback, for what users can mend."""
     return commandline.run(
-        "new-job", lambda: _answered(_parser().parse_args(arguments), read), "interrupted; nothing is written"
+        "new-job", lambda: _answered(parser().parse_args(arguments), read), "interrupted; nothing is written"
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line. It needs the standard library alone: it is judged before the set-up."""
     parser = commandline.Parser(
         prog="new-job",
         description="Writes the folder of a job: asks what only its author knows, and proposes the rest.",

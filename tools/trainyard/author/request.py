@@ -139,6 +139,13 @@ def _checked(request: dict[str, Any], root: Path, copy: Path) -> tuple[Answers, 
     gpus = there if request.get("gpus") is None else request["gpus"]
     if not isinstance(gpus, int) or not 1 <= gpus <= there:
         raise Refused(f"{gpus!a} GPUs a node: a node of {cluster} has {there}")
+    if gpus < there:
+        whole = -(-nodes * gpus // there)
+        raise Refused(
+            f"{gpus} GPUs a node: a pod on {cluster} takes its node whole, {there} GPUs, so {nodes} x {gpus} would "
+            f"reserve {nodes * there} GPUs and leave {nodes * (there - gpus)} idle; ask for num_nodes={whole} and "
+            f"{there} GPUs a node, {whole * there} GPUs in all"
+        )
     if not takes_a_program(choices, launcher):
         raise Refused(f"{launcher} starts no plain program, so a function cannot stand in for it: take another runtime")
     request["command"] = [*choices.defaults(launcher)["spec"]["command"][:-2], f"/code/{CODE}"]

@@ -40,10 +40,11 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run bench-report. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    return commandline.run("bench-report", lambda: _run(_parser().parse_args(arguments)))
+    return commandline.run("bench-report", lambda: _run(parser().parse_args(arguments)))
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line. It needs the standard library alone: it is judged before the set-up."""
     parser = commandline.Parser(
         prog="bench-report",
         description="Says whether benchmark runs are slower than a locked baseline, which node it is, and why.",

@@ -28,10 +28,11 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run diff-jobs. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    return commandline.run("diff-jobs", lambda: _diff(_parser().parse_args(arguments)))
+    return commandline.run("diff-jobs", lambda: _diff(parser().parse_args(arguments)))
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line. It needs the standard library alone: it is judged before the set-up."""
     parser = commandline.Parser(
         prog="diff-jobs",
         description="Says what the working tree changes in jobs and platforms since it left BASE.",

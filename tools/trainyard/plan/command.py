@@ -33,10 +33,11 @@ _POSITIVE = commandline.number("positive number")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run plan-job. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    return commandline.run("plan-job", lambda: _plan(_parser().parse_args(arguments)))
+    return commandline.run("plan-job", lambda: _plan(parser().parse_args(arguments)))
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line. It needs the standard library alone: it is judged before the set-up."""
     parser = commandline.Parser(
         prog="plan-job",
         description="Says before a job runs what memory it needs, how fast it is, and what it and its failures cost.",

@@ -3,7 +3,6 @@
 from dataclasses import fields
 from typing import Any
 
-from trainyard.plan import memory
 from trainyard.plan.compare import Variant
 from trainyard.plan.forecast import Forecast, Speed
 from trainyard.plan.goodput import HOUR
@@ -21,7 +20,7 @@ def document(forecast: Forecast) -> dict[str, Any]:
         "memory": {
             "fits": forecast.speed.fits,
             "bytes": round(forecast.speed.memory),
-            "usable_bytes": round(memory.usable(run)),
+            "usable_bytes": round(run.gpu.memory),
             "terms": [{"name": t.name, "bytes": round(t.bytes), "formula": t.formula} for t in forecast.terms],
         },
         "step": {field.name: _short(getattr(forecast.speed.step, field.name)) for field in fields(forecast.speed.step)}

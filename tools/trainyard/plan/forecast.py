@@ -55,11 +55,12 @@ class Speed:
     def mfu(self) -> float:
         """Operations that the model needs over those that the GPUs could do.
 
-        6 x weights + 12 x layers x width x tokens for each token, over the peak at 16 bits.
+        6 x weights + 12 x layers x width x tokens for each token, over the peak of its precision, which for
+        8 bits is that of 16.
         """
         shape, run = self.run.shape, self.run
         work = 6 * (shape.parameters - shape.looked_up) + 12 * shape.layers * shape.width * run.sequence
-        peak = run.gpu.tensor / (2 if run.precision == "fp32" else 1)
+        peak = {"fp32": run.gpu.fp32, "tf32": run.gpu.tensor / 2}.get(run.precision, run.gpu.tensor)
         return self.tokens_per_second * work / (run.gpus * peak)
 
 

@@ -18,11 +18,15 @@ class Gpu:
     generation: str
     """volta, turing, ampere, ada, hopper, blackwell or cdna."""
     memory: float
-    """Bytes, as printed on the box."""
+    """Bytes that a process has in all; where nobody has printed them, what is on the box less 2 %."""
+    most: float
+    """Bytes that it has at most: the same, or as many GiB as the box says GB."""
     hbm: float
     """Bytes/s."""
     tensor: float
     """Operations/s at 16 bits: bf16, or fp16 where there is no bf16."""
+    fp32: float
+    """Operations/s at fp32 without tensor cores."""
     fp8: float | None
     """Operations/s at 8 bits; None where it has no such units."""
     matmul: float
@@ -53,6 +57,9 @@ class Node:
     """rdma or sockets."""
 
 
+GIB = 2.0**30
+_OF_THE_BOX = 0.98
+"""What error correction and the driver leave of a GDDR card: 14.75 GiB of a T4's 16 GB, 22.1 of an L4's 24."""
 _MATMUL_OF_PEAK = 0.8
 """Median of matmul / bf16 over the GPUs that have both."""
 
@@ -100,9 +107,11 @@ def _gpu(name: str, facts: Mapping[str, Any]) -> Gpu:
     return Gpu(
         name=name,
         generation=facts["generation"],
-        memory=facts["memory"] * 1e9,
+        memory=facts["cuda"] * GIB if "cuda" in facts else facts["memory"] * 1e9 * _OF_THE_BOX,
+        most=facts.get("cuda", facts["memory"]) * GIB,
         hbm=facts["hbm"] * 1e9,
         tensor=tensor * 1e12,
+        fp32=facts.get("fp32", tensor / 16) * 1e12,
         fp8=facts["fp8"] * 1e12 if "fp8" in facts else None,
         matmul=facts.get("matmul", _MATMUL_OF_PEAK * tensor) * slower * 1e12,
         processors=facts["sms"],

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 CHECKPOINTING = {"none": "none", "selective": "cheap", "full": "full"}
 """The trainer's activation_checkpointing as what is computed again: its `selective` keeps products and attention."""
 
+TF32 = ("ampere", "ada", "hopper", "blackwell")
+"""Generations of GPUs that multiply in TF32."""
+
 PROGRAMS = ("trainer", "trainer.ray", "trainer.tensorflow")
 """Modules that train a preset."""
 
@@ -106,6 +109,7 @@ def run_of(job: Job) -> Run:
     precision = spec.get("precision")
     if precision == "bf16" and not gpu.bf16:
         raise Unplannable(f"{gpu.name} has no bf16", path=("spec", "precision"), help="use fp16")
+    tf32 = _flag(job, "TRAINER_TF32") and gpu.generation in TF32
     again = CHECKPOINTING.get(job.environment.get("TRAINER_ACTIVATION_CHECKPOINTING", "none"))
     if again is None:
         raise Unplannable("TRAINER_ACTIVATION_CHECKPOINTING is none of none, selective, full", path=("spec", "env"))
@@ -122,7 +126,7 @@ def run_of(job: Job) -> Run:
         micro=_count(batch, "micro", ("spec", "batch")),
         accumulation=_count(batch, "accumulation", ("spec", "batch")),
         reshard=not (sharding == "full" and _says(job, "TRAINER_FSDP_RESHARD_AFTER_FORWARD", "false")),
-        precision="fp32" if precision == "fp32" else "16",
+        precision=("tf32" if tf32 else "fp32") if precision == "fp32" else "16",
         recompute=RECOMPUTE[again],
         reduce_bytes=2 if stack.master else 4,
         offload=offload,

@@ -88,8 +88,10 @@ def product(
     size = 2
     if run.precision == "fp8" and eight_bit:
         rate *= constants.fp8_gain
+    elif run.precision == "tf32":
+        rate, size = rate / 2, 4  # half the rate of 16 bits
     elif run.precision == "fp32":
-        rate, size = rate / 2, 4  # TF32 runs at half the rate
+        rate, size = rate * run.gpu.fp32 / run.gpu.tensor, 4
     idle = run.gpu.processors * TILE * min(inner, DEPTH)  # half of two operations a result
     traffic = size * (rows * inner + inner * outer + rows * outer)
     return (2 * rows * inner * outer + idle) / rate + constants.operand_traffic * traffic / run.gpu.hbm

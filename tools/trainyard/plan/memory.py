@@ -39,14 +39,9 @@ def total(run: Run) -> float:
     return sum(term.bytes for term in terms(run))
 
 
-def usable(run: Run) -> float:
-    """Bytes that a GPU lets a process have: less than printed on the box, by what the driver keeps."""
-    return run.gpu.memory * 0.985 if run.gpu.memory > 79e9 else run.gpu.memory * 0.98
-
-
 def fits(run: Run) -> bool:
     """Whether all terms together fit."""
-    return total(run) <= usable(run)
+    return total(run) <= run.gpu.memory
 
 
 def least(run: Run) -> tuple[Term, ...]:
@@ -71,7 +66,7 @@ def _states(run: Run) -> list[Term]:
     weights, ranks = local_parameters(run), run.shard_ranks
     text = count(weights)
     sixteen = run.stack.master or run.sharding in ("optimizer", "gradients")
-    if run.precision == "fp32":
+    if run.precision in ("fp32", "tf32"):
         per = {"weights": 4, "gradients": 4, "optimizer states": 8}
     elif sixteen:
         per = {"weights": 2, "gradients": run.reduce_bytes if run.sharding != "full" else 2, "optimizer states": 12}
@@ -100,7 +95,7 @@ def _states(run: Run) -> list[Term]:
         found.append(Term("gathered weights", 2 * live, f"2 byte x {count(live)} that are whole at once"))
         size = run.reduce_bytes + 2
         found.append(Term("whole gradients", size * gradient, f"{size} byte x {count(gradient)} of one layer"))
-    elif not sixteen and run.precision != "fp32":
+    elif not sixteen and run.precision not in ("fp32", "tf32"):
         found.append(Term("16-bit weights", 2 * weights, f"2 byte x {text}, autocast's copies"))
     return found
 

@@ -97,6 +97,10 @@ WHY = (
     ),
     ("mpt-a100_40gb-13b", "One node of 40 GB GPUs with 13e9 weights: memory is full, as above."),
     ("mpt-h100_80gb-760m", "The same job is 9 % faster a GPU on two nodes; memory is full on one."),
+    (
+        "mpt-h100_80gb-13b-s32768",
+        "Attention is most of the work, and one constant says how fast it runs at any length.",
+    ),
     ("mpt-h100_80gb-13b", "4096 tokens a pass: eager FSDP hides less of its gathers behind so short layers."),
     ("mpt-a100_80gb-13b", "79 % of the peak with full recomputation, the best of all A100 rows; the mean is lower."),
     ("titan24-8b-cp", "Long context with 8-bit products: attention is most of the work, and runs at another rate."),

@@ -9,7 +9,8 @@ from trainyard.plan.shapes import Shape
 Sharding = Literal["none", "optimizer", "gradients", "full"]
 """What data-parallel ranks share out: nothing (ddp), optimizer states (ZeRO-1), gradients too (2), all (3, FSDP)."""
 
-Precision = Literal["fp32", "16", "fp8"]
+Precision = Literal["fp32", "tf32", "16", "fp8"]
+"""tf32: fp32 in memory, and matrices multiplied by tensor cores with 10 bits of mantissa."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ class Shape:
     """Heads of keys and values."""
     hidden: int
     vocabulary: int
+    context: int = 0
+    """Tokens of the longest sample; 0 where it is not known, and for images."""
     positions: int = 0
     """Rows of the table of learned positions."""
     gated: bool = False

@@ -114,7 +114,7 @@ def _data_parallel(
     if ranks * replicas <= 1:
         return 0.0, 0.0
     weights = local_parameters(run)
-    size = 4 if run.precision == "fp32" else 2
+    size = 4 if run.precision in ("fp32", "tf32") else 2
     forward = layers * layer.forward + head.forward
     backward = layers * (layer.backward + layer.recompute) + head.backward
     passes = run.accumulation

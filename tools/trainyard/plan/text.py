@@ -100,7 +100,7 @@ def _strategy(forecast: Forecast) -> str:
 
 def _memory(forecast: Forecast) -> list[str]:
     run, speed = forecast.speed.run, forecast.speed
-    free = memory.usable(run)
+    free = run.gpu.memory
     verdict = "fits" if speed.fits else "DOES NOT FIT"
     lines = [f"memory of a GPU: {speed.memory / memory.GIB:.1f} of {free / memory.GIB:.1f} GiB, {verdict}"]
     for term in forecast.terms:

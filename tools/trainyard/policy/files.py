@@ -47,7 +47,7 @@ _Dumper.add_representer(str, _text)
 
 
 def files() -> dict[str, str]:
-    """File name to text: one of a policy and its binding for each rule, what they read, and a kustomization of all."""
+    """File name to text: one of a policy and its bindings for each rule, what they read, and a kustomization of all."""
     rules = all_rules()
     found = {_DEFINITION: _OF_TEAMS + _yaml(definition())}
     for policy in POLICIES:

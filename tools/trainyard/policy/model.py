@@ -55,7 +55,7 @@ class Policy:
     says: str = ""
     """CEL for what is wrong with an object, where the first line of the rule does not say it."""
     with_team: bool = False
-    """True where it depends on the namespace's Team, as `params`. Without one all that it judges is denied."""
+    """True where it depends on the namespace's Team, as `params`. Without one no pod is let in."""
     of_accounts: bool = False
     """True where objects are judged that a ServiceAccount of the namespace applies, which are those of its jobs, and no
     others but pods."""
@@ -68,8 +68,8 @@ class Policy:
         return f"{self.rule.lower()}.trainyard.dev"
 
 
-def objects(policy: Policy, rule: Rule) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The ValidatingAdmissionPolicy and its binding. An error is denied, a warning is shown and audited."""
+def objects(policy: Policy, rule: Rule) -> tuple[dict[str, Any], ...]:
+    """The ValidatingAdmissionPolicy and its bindings. An error is denied, a warning is shown and audited."""
     denies = rule.severity is Severity.ERROR
     conditions = {} if policy.of_owners else {"not-made-by-a-controller": "!has(object.metadata.ownerReferences)"}
     if policy.of_accounts:
@@ -83,41 +83,65 @@ def objects(policy: Policy, rule: Rule) -> tuple[dict[str, Any], dict[str, Any]]
     spec = {
         "failurePolicy": "Fail" if denies else "Ignore",
         "paramKind": {"apiVersion": team.API_VERSION, "kind": team.KIND} if policy.with_team else None,
-        "matchConstraints": {"resourceRules": _matched(policy)},
+        "matchConstraints": {"resourceRules": _matched(policy.kinds, policy.operations)},
         "matchConditions": _named(conditions | dict(policy.exempt)),
         "variables": _named(_variables(policy)),
         "validations": [validation],
     }
-    binding: dict[str, Any] = {
-        "policyName": policy.name,
-        "validationActions": ["Deny"] if denies else ["Warn", "Audit"],
-        "matchResources": {"namespaceSelector": {"matchExpressions": [{"key": TEAM_LABEL, "operator": "Exists"}]}},
-    }
-    if policy.with_team:
-        binding["paramRef"] = {"name": team.NAME, "parameterNotFoundAction": "Deny"}
     kept = {key: value for key, value in spec.items() if value}
-    return _object("ValidatingAdmissionPolicy", policy, kept), _object(
-        "ValidatingAdmissionPolicyBinding", policy, binding
-    )
+    actions = ["Deny"] if denies else ["Warn", "Audit"]
+    bound = (_binding(policy, *binding, actions) for binding in _bindings(policy))
+    return _object("ValidatingAdmissionPolicy", policy.name, kept), *bound
 
 
-def _object(kind: str, policy: Policy, spec: dict[str, Any]) -> dict[str, Any]:
+def _bindings(policy: Policy) -> list[tuple[str, str, tuple[Kind, ...]]]:
+    """Name of each binding, what becomes of objects in a namespace without its Team, and the kinds, none for all.
+
+    That they are denied is said of whoever makes them, the platform too, which makes a Team with all else of a team at
+    once. So it is said of pods and of what becomes pods, and nothing runs before there is a Team.
+    """
+    if not policy.with_team:
+        return [(policy.name, "", ())]
+    if not policy.of_accounts:
+        return [(policy.name, "Deny", ())]
+    pods = tuple(kind for kind in policy.kinds if kind.name == "Pod")
+    if not pods:
+        return [(policy.name, "Allow", ())]
+    others = tuple(kind for kind in policy.kinds if kind.name != "Pod")
+    return [(policy.name, "Allow", others), (policy.name.replace(".", "-pods.", 1), "Deny", pods)]
+
+
+def _binding(
+    policy: Policy, name: str, without_team: str, kinds: tuple[Kind, ...], actions: list[str]
+) -> dict[str, Any]:
+    in_teams = {"namespaceSelector": {"matchExpressions": [{"key": TEAM_LABEL, "operator": "Exists"}]}}
+    narrowed = {"resourceRules": _matched(kinds, policy.operations)} if kinds else {}
+    spec: dict[str, Any] = {
+        "policyName": policy.name,
+        "validationActions": actions,
+        "matchResources": in_teams | narrowed,
+    }
+    if without_team:
+        spec["paramRef"] = {"name": team.NAME, "parameterNotFoundAction": without_team}
+    return _object("ValidatingAdmissionPolicyBinding", name, spec)
+
+
+def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
-        "metadata": {"name": policy.name},
+        "metadata": {"name": name},
         "spec": spec,
     }
 
 
-def _matched(policy: Policy) -> list[dict[str, Any]]:
+def _matched(kinds: Iterable[Kind], operations: Iterable[str]) -> list[dict[str, Any]]:
     """One entry a group and version."""
     found: dict[tuple[str, str], list[str]] = {}
-    for kind in policy.kinds:
+    for kind in kinds:
         found.setdefault((kind.group, kind.version), []).append(kind.plural)
-    operations = list(policy.operations)
     return [
-        {"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": sorted(resources)}
+        {"apiGroups": [group], "apiVersions": [version], "operations": list(operations), "resources": sorted(resources)}
         for (group, version), resources in sorted(found.items())
     ]
 

@@ -47,20 +47,11 @@ _MILLISECONDS = commandline.number("number of milliseconds", most=10000)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run rehearse-job. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    return commandline.run("rehearse-job", lambda: _rehearse(_parser().parse_args(arguments)))
+    return commandline.run("rehearse-job", lambda: _rehearse(parser().parse_args(arguments)))
 
 
-def usage(arguments: Sequence[str] | None = None) -> int:
-    """Judge a command line and do nothing: it needs the standard library alone, and no set-up."""
-
-    def judge() -> int:
-        _parser().parse_args(arguments)
-        return 0
-
-    return commandline.run("rehearse-job", judge)
-
-
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line. It needs the standard library alone: it is judged before the set-up."""
     parser = commandline.Parser(
         prog="rehearse-job",
         description="Runs the rendered pods of a job as processes on this machine, scaled down, before a cluster does.",

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from trainyard.objects import Spot
 from trainyard.rehearse.load import Loaded
@@ -15,25 +16,24 @@ from trainyard.rehearse.podplan import ContainerPlan, PodPlan
 from trainyard.rehearse.pods import Place, begin
 from trainyard.rehearse.substitutes import PREFIX, TRAINERS, runs_trainer
 from trainyard.rehearse.volumes import Volume
-from trainyard.workload.model import EnvVar, Workload
+from trainyard.workload.model import Container, EnvVar, Workload
 
 CHECK = """\
 import sys
 from trainer import launch, schedule, sources
-from trainer.errors import ConfigError, TrainerError
-from trainer.presets import preset
+from trainer.errors import TrainerError
+from trainer.presets import check_length, preset
 try:
     config = sources.read(sys.argv[1:])
-    shape = preset(config.model)
-    length, context = config.sequence_length, getattr(shape, "context", 0)
-    if context and length > context:
-        raise ConfigError(f"sequence_length {length} is longer than the context of {config.model}, which is {context}")
+    check_length(config.model, preset(config.model), config.sequence_length)
     share = schedule.share(config, launch.find())
     schedule.schedule(config, share.global_batch)
 except TrainerError as error:
     print("REFUSED", error)
 """
 _REFUSED = "REFUSED "
+_ARGUMENT = re.compile(r"(?:--)?[a-z][a-z0-9_.]*=.*|\S+\.ya?ml|--(?:workers|retries)|\d+")
+"""Words of the trainer's command line; Ray's number of workers and of tries among them, which are not the trainer's."""
 _LONGEST_SECONDS = 60.0
 
 
@@ -61,7 +61,7 @@ def refusal(
     variables = {name: each.value for name, each in told.items() if each.value is not None}
     variables |= {"RANK": "0", "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": str(per_node)}
     kept = {name: value for name, value in container.environment.items() if not name.startswith(PREFIX)}
-    command = ("/opt/trainer/bin/python", "-c", CHECK, *_arguments(container))
+    command = ("/opt/trainer/bin/python", "-c", CHECK, *arguments_of(container.source))
     said = _run(
         place, plan, spot, replace(container, command=command, environment=kept | variables), volumes[plan.name]
     )
@@ -86,11 +86,12 @@ def _nodes(workload: Workload) -> int:
     return sum(counts) or workload.pods or 1
 
 
-def _arguments(container: ContainerPlan) -> list[str]:
-    """What the command line tells the trainer itself."""
-    launch = container.source.launch
-    words = [word.text for word in (launch.program if launch is not None else container.source.words)]
-    return words[next((index + 1 for index, word in enumerate(words) if word in TRAINERS), len(words)) :]
+def arguments_of(container: Container) -> list[str]:
+    """What the command line tells the trainer itself: keys and a config file, not what follows it in a script."""
+    launch = container.launch
+    words = [word.text for word in (launch.program if launch is not None else container.words)]
+    own = words[next((index + 1 for index, word in enumerate(words) if word in TRAINERS), len(words)) :]
+    return [word for word in takewhile(_ARGUMENT.fullmatch, own) if "=" in word or word.endswith((".yaml", ".yml"))]
 
 
 def _spot(message: str, told: Mapping[str, EnvVar], container: ContainerPlan) -> Spot:

@@ -105,6 +105,9 @@ def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Pa
     if _in_step(full, whole) and not _in_step(job, spec) and _counts(job):  # numbers of its own, that are right
         return _plain(target.name, unit, origin, sources, asked)
     of_spec, of_whole = spec["nodes"] * spec["gpusPerNode"], whole["nodes"] * whole["gpusPerNode"]
+    started, of_full = ranks(job), ranks(full)
+    if started and of_full and not _in_step(full, whole) and _counts(job):  # too few or too many, as at full size
+        of_spec = max(1, started * of_whole // of_full)
     return Loaded(target.name, job, full, unit, of_spec, of_whole, origin, sources)
 
 

@@ -92,7 +92,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
     """Run a job's pods in the empty folder `state`, and once more where the first run left checkpoints."""
     workload = loaded.workload
     refuse(workload, loaded.origin, loaded.name)
-    substitutes.learn(workload)
+    substitutes.learn(workload, _values(loaded.full))
     everyone = members(workload)
     if len(everyone.pods) > MOST_PODS:
         raise InputError(f"has {len(everyone.pods)} pods, and a rehearsal takes {MOST_PODS}", loaded.name)
@@ -116,7 +116,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
             made_up=made_up,
         )
         of_pods = {each.name: volumes.of_pod(each) for each in plans}
-        told = {name: each.value for name, each in settings(workload).items() if each.value is not None}
+        told = _values(workload)
         kept = checkpoints(plans, of_pods, told) if substitutes.trains else None
         written = Written(volumes.claims) if kept is None and volumes.claims else None
         disk = _disk(wishes, kept, volumes)
@@ -172,6 +172,11 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
         )
 
 
+def _values(workload: Workload) -> dict[str, str]:
+    """The values of the trainer's variables that are known."""
+    return {name: each.value for name, each in settings(workload).items() if each.value is not None}
+
+
 def _put_dataset(
     substitutes: Substitutes,
     settings: Mapping[str, str],
@@ -179,7 +184,12 @@ def _put_dataset(
     volumes: Mapping[str, Mapping[str, Volume]],
 ) -> None:
     kind = "images" if settings.get("TRAINER_MODEL", "").startswith("vit") else "text"
-    if put_dataset(kind, substitutes.dataset, plans, volumes):
+    try:
+        put = put_dataset(kind, substitutes.dataset, plans, volumes)
+    except OSError as error:
+        substitutes.told["dataset"] = f"none: {substitutes.dataset} cannot be made: {error.strerror}"
+        return
+    if put:
         substitutes.told["dataset"] = f"the trainer's made-up {kind} at {substitutes.dataset}"
     else:
         substitutes.told["dataset"] = f"none: {substitutes.dataset} is in no volume of the pods"

@@ -1,5 +1,6 @@
 """What a machine without GPUs, fabric and datasets runs in their place, and says that it does."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,22 @@ TRAINERS = ("trainer", "trainer.ray", "trainer.tensorflow")
 """Modules that train."""
 _SAVES_EVERY = ("save_steps", "checkpointing_steps", "save_interval")
 _TELLS_EVERY = ("logging_steps", "log_interval", "log_every")
+DEFAULTS = {
+    "MODEL": "gpt2-124m",
+    "SEQUENCE_LENGTH": "1024",
+    "STEPS": "1000",
+    "WARMUP_STEPS": "100",
+    "PRECISION": "bf16",
+}
+"""What the trainer takes where nobody says otherwise, and a rehearsal replaces all the same."""
+_KEY = re.compile(r"(?P<mark>(?:--)?(?P<key>[a-z][a-z0-9_.]*)=)(?P<value>\S*)")
+"""A word that tells the trainer the value of a key."""
+_OF_POLICY = {
+    "train_batch_size": "GLOBAL_BATCH",
+    "train_micro_batch_size_per_gpu": "MICRO_BATCH",
+    "gradient_accumulation_steps": "ACCUMULATION",
+}
+"""Numbers of a DeepSpeed file that are the job's own, and the trainer's variables that hold them."""
 SHORT_BENCH = ("--max-bytes", "65536", "--repeat", "2")
 _COUNTED_BY_TORCHRUN = ("auto", "gpu")
 _PER_NODE = re.compile(r"--?nproc[-_]per[-_]node(?:=(?P<value>.*))?\Z")
@@ -52,9 +69,12 @@ class Substitutes:
     """Arguments of the training program that are given for the rehearsal."""
     launched: bool = False
     """Whether some container's training program is known."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """The trainer's variables as they are written, at the job's own size."""
 
-    def learn(self, workload: Workload) -> None:
+    def learn(self, workload: Workload, written: Mapping[str, str]) -> None:
         """Read the program, and what the trainer is told of batch and dataset, before any variable is replaced."""
+        self.written = written
         containers = [container for pod_set in workload.pod_sets for container in pod_set.containers]
         self.trains = any(runs_trainer(container) for container in containers)
         self.launched = any(container.launch is not None for container in containers)
@@ -90,9 +110,11 @@ class Substitutes:
             self.told["RDMA"] = "TCP over the pods' network; NCCL_* and FI_* stay as they are and are not exercised"
         if container.gpus:
             self.told["GPUs"] = "a rank on the processor for each, over gloo" if self.trains else "none: processors"
-        seen = {"TRAINER_METRICS_EVERY_STEPS": "1"} if self.trains and of_trainer(container.env) else {}
-        if seen and self.collective_seconds:
-            seen["TRAINER_TIMEOUT_SECONDS"] = str(self.collective_seconds)
+        seen = {}
+        if self.trains and (of_trainer(container.env) or runs_trainer(container)):
+            seen = {"TRAINER_METRICS_EVERY_STEPS": "1"} | self._unwritten(container)
+            if self.collective_seconds:
+                seen["TRAINER_TIMEOUT_SECONDS"] = str(self.collective_seconds)
         return {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"} | seen | replaced | dict(self.environment)
 
     def words(self, words: Sequence[str], container: Container) -> tuple[str, ...]:
@@ -112,6 +134,8 @@ class Substitutes:
             changed += SHORT_BENCH
         if not self.trains:
             changed = self._of_other(changed, container)
+        elif runs_trainer(container):
+            changed = [self._of_word(word) for word in changed]
         if self.arguments and (container.launch is not None or not self.launched):
             changed = appended(changed, container, self.arguments)
         if changed != list(words):
@@ -131,8 +155,49 @@ class Substitutes:
         return changed
 
     def file(self, name: str, content: str) -> str:
-        """A file of a ConfigMap that holds a variable."""
-        return self.variable(name, content) if name.startswith(PREFIX) else content
+        """A file of a ConfigMap: one that holds a variable, or a DeepSpeed policy."""
+        if name.startswith(PREFIX):
+            return self.variable(name, content)
+        return self._of_policy(content) if self.trains and name.endswith(".json") else content
+
+    def _of_policy(self, content: str) -> str:
+        """A DeepSpeed policy whose numbers and formats are the job's own says "auto" instead, as these are replaced.
+
+        One that says otherwise stays, for the trainer to refuse.
+        """
+        try:
+            policy = json.loads(content)
+        except (ValueError, RecursionError):
+            return content
+        if not isinstance(policy, dict):
+            return content
+        changed = [key for key, name in _OF_POLICY.items() if str(policy.get(key)) == self.written.get(PREFIX + name)]
+        policy |= dict.fromkeys(changed, "auto")
+        for name in ("bf16", "fp16"):
+            section = policy.get(name)
+            mine = self.written.get(f"{PREFIX}PRECISION", DEFAULTS["PRECISION"]) == name
+            if isinstance(section, dict) and isinstance(section.get("enabled"), bool) and section["enabled"] == mine:
+                policy[name] = {**section, "enabled": "auto"}
+                changed.append(f"{name}.enabled")
+        if not changed:
+            return content
+        self.told["DeepSpeed policy"] = f"auto for {', '.join(changed)}"
+        return json.dumps(policy)
+
+    def _unwritten(self, container: Container) -> dict[str, str]:
+        """The variables of keys that nobody has written, unless a config file of the program may hold them."""
+        if any(word.text.endswith((".yaml", ".yml")) for word in container.words):
+            return {}
+        missing = {PREFIX + name: value for name, value in DEFAULTS.items() if PREFIX + name not in self.written}
+        return {name: self._of_trainer(name, value) for name, value in missing.items()}
+
+    def _of_word(self, word: str) -> str:
+        """A word of the trainer's command line, whose keys are those of its variables."""
+        match = _KEY.fullmatch(word)
+        if match is None:
+            return word
+        name = PREFIX + match["key"].replace(".", "_").upper()
+        return f"{match['mark']}{self._of_trainer(name, match['value'])}"
 
     def _of_trainer(self, name: str, value: str) -> str:
         match name.removeprefix(PREFIX):

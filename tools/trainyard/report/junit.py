@@ -1,6 +1,7 @@
 """Findings for test viewers: a suite with one case per job, in the XML of JUnit."""
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from typing import TextIO
 
 from trainyard.finding import Finding
@@ -13,7 +14,10 @@ _SUITE = "lint-jobs"
 
 
 def write(report: Report, out: TextIO, _look: Look) -> None:
-    """A failure for each finding that fails the run, an error for each bad input; the rest is output of its case."""
+    """A case fails once, as the form has it, with all findings of its job that fail the run; the rest is its output.
+
+    A job with bad input is an error, whatever else was found in it. What neither fails nor errs has passed.
+    """
     cases: dict[str, list[Finding]] = {unit: [] for unit in report.units}
     for finding in report.findings:
         for unit in finding.jobs or (file_of(finding.place) or _SUITE,):
@@ -23,11 +27,11 @@ def write(report: Report, out: TextIO, _look: Look) -> None:
     in_part = report.in_part()
     for name, findings in cases.items():
         case = ET.SubElement(suite, "testcase", classname=_SUITE, name=visible(name))
-        for finding in filter(report.fails, findings):
-            tag = "error" if finding.input_error else "failure"
+        if failing := list(filter(report.fails, findings)):
+            tag = "error" if any(finding.input_error for finding in failing) else "failure"
             totals[tag] += 1
-            kind = visible(f"{finding.rule} {finding.name}")
-            ET.SubElement(case, tag, type=kind, message=visible(finding.message)).text = _body(finding, report)
+            told = ET.SubElement(case, tag, type=_kinds(failing), message=_messages(failing))
+            told.text = "".join(_body(finding, report) for finding in failing)
         others = [_body(finding, report) for finding in findings if not report.fails(finding)]
         if missing := in_part.get(name):
             others.append(visible("not judged: " + ", ".join(f"{each.what} ({each.why})" for each in missing)))
@@ -37,6 +41,15 @@ def write(report: Report, out: TextIO, _look: Look) -> None:
     suite.set("errors", str(totals["error"]))
     ET.indent(suite)
     out.write(f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(suite, encoding="unicode")}\n')
+
+
+def _kinds(findings: Sequence[Finding]) -> str:
+    return visible(", ".join(dict.fromkeys(f"{finding.rule} {finding.name}" for finding in findings)))
+
+
+def _messages(findings: Sequence[Finding]) -> str:
+    first = visible(findings[0].message)
+    return first if len(findings) == 1 else f"{first} (and {len(findings) - 1} more)"
 
 
 def _body(finding: Finding, report: Report) -> str:

@@ -16,6 +16,7 @@ FAMILIES = (
     "batch",
     "capacity",
     "classes",
+    "clusters",
     "contract",
     "coverage",
     "deepspeed",
@@ -76,6 +77,7 @@ STAGES = (
     "rehearse.rules",
     "schema",
     "suppress",
+    "room",
     "synced",
     "untaken",
 )

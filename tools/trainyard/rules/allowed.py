@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainyard.allowed.limits import LIMITS
-from trainyard.allowed.statement import FIELD_RULE, VALUE_RULE, Limited, Values, statement
+from trainyard.allowed.statement import (
+    ACCOUNT_RULE,
+    FIELD_RULE,
+    NODE_RULE,
+    THERE_RULE,
+    VALUE_RULE,
+    Limited,
+    Values,
+    statement,
+)
 from trainyard.allowed.team import Context, context_of
 from trainyard.allowed.walk import Refusal, refusals
 from trainyard.fieldpath import format_path
@@ -15,13 +24,12 @@ from trainyard.remedy import put, remove
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 
-NODE_RULE, ACCOUNT_RULE, THERE_RULE = "SEC005", "SEC012", "SEC013"
 _BY_KUBERNETES = (("ConfigMap", "kube-root-ca.crt"),)
 """What Kubernetes itself makes in every namespace, beside a ServiceAccount, of which ACCOUNT_RULE speaks."""
 _SHOWN = 60
 
 
-@rule(NODE_RULE, "takes-over-the-node", Severity.ERROR, needs=Unit)
+@rule(NODE_RULE, "takes-over-the-node", Severity.ERROR, needs=Unit, fix="safe", guarded=True)
 def takes_over_the_node(unit: Unit) -> Iterator[Problem]:
     """A job folder asks for rights with which a pod can take over its node.
 
@@ -53,7 +61,7 @@ def takes_over_the_node(unit: Unit) -> Iterator[Problem]:
     yield from _said_by(NODE_RULE, unit)
 
 
-@rule(FIELD_RULE, "field-not-allowed", Severity.ERROR, needs=Unit)
+@rule(FIELD_RULE, "field-not-allowed", Severity.ERROR, needs=Unit, fix="unsafe", guarded=True)
 def field_not_allowed(unit: Unit) -> Iterator[Problem]:
     """A job folder sets a field that jobs of its team may not set, or leaves one out that they must set.
 
@@ -82,7 +90,7 @@ def field_not_allowed(unit: Unit) -> Iterator[Problem]:
     yield from _said_by(FIELD_RULE, unit)
 
 
-@rule(VALUE_RULE, "value-not-allowed", Severity.ERROR, needs=Unit)
+@rule(VALUE_RULE, "value-not-allowed", Severity.ERROR, needs=Unit, fix="safe", guarded=True)
 def value_not_allowed(unit: Unit) -> Iterator[Problem]:
     """A job folder sets a field to a value that jobs of its team may not set.
 
@@ -105,7 +113,7 @@ def value_not_allowed(unit: Unit) -> Iterator[Problem]:
     yield from _said_by(VALUE_RULE, unit)
 
 
-@rule(ACCOUNT_RULE, "not-its-own-account", Severity.ERROR, needs=Unit, fix="safe")
+@rule(ACCOUNT_RULE, "not-its-own-account", Severity.ERROR, needs=Unit, fix="safe", guarded=True)
 def not_its_own_account(unit: Unit) -> Iterator[Problem]:
     """The pods of a job run as another ServiceAccount than the run's own, or with a token of the API server.
 
@@ -128,7 +136,7 @@ def not_its_own_account(unit: Unit) -> Iterator[Problem]:
     yield from _said_by(ACCOUNT_RULE, unit)
 
 
-@rule(THERE_RULE, "changes-what-is-there", Severity.ERROR, needs=Unit)
+@rule(THERE_RULE, "changes-what-is-there", Severity.ERROR, needs=Unit, guarded=True)
 def changes_what_is_there(unit: Unit) -> Iterator[Problem]:
     """A job folder brings an object that the platform of its cluster, or Kubernetes itself, has already made.
 
@@ -227,5 +235,7 @@ def _ask(found: Refusal, context: Context) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "a map" if isinstance(value, dict) else "a list"
     text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

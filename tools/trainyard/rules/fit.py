@@ -75,7 +75,7 @@ def gpu_memory_too_small(workload: Workload) -> Iterator[Problem]:
         return
     from trainyard.plan import memory
 
-    has = run.gpu.memory
+    has = run.gpu.most
     if _sum(memory.kept(run)) > has or _sum(terms := memory.least(run)) <= has:
         return
     message = (
@@ -141,7 +141,7 @@ def model_states_too_large(workload: Workload) -> Iterator[Problem]:
         return
     from trainyard.plan import memory
 
-    terms, has = memory.kept(run), run.gpu.memory
+    terms, has = memory.kept(run), run.gpu.most
     if _sum(terms) <= has:
         return
     message = (
@@ -183,7 +183,7 @@ def _told(
     assert workload.cluster is not None
     largest = max(terms, key=lambda term: term.bytes)
     label = f"{largest.name} take {largest.formula} = {largest.bytes / GIB:.0f} GiB of it"
-    gpu = workload.cluster.at("spec", "node", "gpu", label=f"{run.gpu.memory / GIB:.0f} GiB")
+    gpu = workload.cluster.at("spec", "node", "gpu", label=f"{run.gpu.most / GIB:.0f} GiB")
     fitting = remedies(run)
     remedy = f"{' or '.join(fitting[:2])} would fit" if fitting else "take a smaller model or more nodes"
     spot = workload.training_job.at("spec", *field, label=label)

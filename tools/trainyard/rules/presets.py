@@ -1,5 +1,6 @@
 """What the repository's own trainer would refuse or lose: its model, and the room and rhythm of its checkpoints."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -7,7 +8,7 @@ from trainyard.finding import Severity
 from trainyard.quantity import quantity
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.training_jobs import module_of, own_first, runs_the_trainer
-from trainyard.workload.model import Workload
+from trainyard.workload.model import Setting, Workload
 
 
 @rule("MOD001", "unknown-model", Severity.ERROR, needs=Workload)
@@ -42,6 +43,56 @@ def unknown_model(workload: Workload) -> Iterator[Problem]:
     known = f"did you mean {near[0]}?" if near else f"there are {', '.join(shapes())}"
     spot = workload.training_job.at("spec", "model", label="no such preset")
     yield Problem(f"model {model} is none that the trainer knows", spot, help=known)
+
+
+@rule("MOD011", "sample-longer-than-context", Severity.ERROR, needs=Workload)
+def sample_longer_than_context(workload: Workload) -> Iterator[Problem]:
+    """A sample has more tokens than the model was made for.
+
+    The trainer ends at its start: learned positions have no row for the tokens beyond the context, and rotary ones
+    were never trained there. What is compared is what the ranks read, `TRAINER_MODEL` and `TRAINER_SEQUENCE_LENGTH`
+    where they are set, else the job's `model` and `sequenceLength`. Nothing is said where the job runs another program,
+    or its command gives one of the two itself.
+
+    Bad:
+        kind: TrainingJob
+        spec: {model: gpt2-124m, sequenceLength: 2048}
+    Good:
+        kind: TrainingJob
+        spec: {model: gpt2-124m, sequenceLength: 1024}
+    Near miss:
+        kind: TrainingJob
+        spec: {model: gpt3-1.3b, sequenceLength: 2048}
+
+    Source: trainer/presets.py
+    """
+    from trainyard.plan.shapes import shapes
+
+    job = workload.training_job
+    if job is None or not runs_the_trainer(job):
+        return
+    command = _spec(workload).get("command")
+    words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
+    if any(word.startswith(("model=", "sequence_length=")) for word in words):
+        return
+    model, length = _told(workload, "model"), _told(workload, "sequenceLength")
+    shape = shapes().get(str(model.value))
+    tokens = int(length.value) if re.fullmatch(r"[0-9]{1,9}", str(length.value)) else 0
+    if shape is None or not 0 < shape.context < tokens:
+        return
+    spots = (
+        length.spot.saying(f"more than {shape.context}"),
+        model.spot.saying(f"takes {shape.context} tokens"),
+    )
+    spot, others = own_first(spots, workload.own)
+    longer = [each.name for each in shapes().values() if each.context >= tokens]
+    help = f"set sequenceLength to {shape.context} or less"
+    yield Problem(
+        f"sequenceLength is {tokens}, but {shape.name} takes samples of at most {shape.context} tokens",
+        spot,
+        others,
+        f"{help}, or take a model that has such a context: {', '.join(longer)}" if longer else help,
+    )
 
 
 @rule("CKP001", "checkpoint-room", Severity.WARNING, needs=Workload)
@@ -152,13 +203,27 @@ def sharded_under_tensorflow(workload: Workload) -> Iterator[Problem]:
     if (
         workload.training_job is not None
         and module_of(workload.training_job) == "trainer.tensorflow"
-        and way not in (None, "ddp")
+        and isinstance(way, str)
+        and way != "ddp"
     ):
         yield Problem(
             f"parallelism is {way}, but trainer.tensorflow keeps a copy of the model on each GPU",
             workload.training_job.at("spec", "parallelism", label="not read under TensorFlow"),
             help="leave parallelism out, or take a base that runs the PyTorch trainer, such as ../../../base/torchrun",
         )
+
+
+def _told(workload: Workload, field: str) -> Setting:
+    """What the ranks are told of a field: the trainer's variable where a container has it, else the field itself."""
+    assert workload.training_job is not None
+    name = "TRAINER_" + re.sub(r"([A-Z])", r"_\1", field).upper()
+    said = Setting(_spec(workload).get(field), workload.training_job.at("spec", field))
+    for pod_set in workload.pod_sets:
+        for container in pod_set.containers:
+            variable = container.env.get(name)
+            if variable is not None and variable.value != str(said.value):
+                return Setting(variable.value, variable.spot)
+    return said
 
 
 def _spec(workload: Workload) -> Mapping[str, Any]:

@@ -11,21 +11,33 @@ from trainyard.errors import EXIT_CLEAN, EXIT_FINDINGS, Fault
 from trainyard.schema_generation import drift, generate, write
 from trainyard.schema_generation.changes import changed_fields
 
+_EXAMPLES = """\
+examples:
+  tools/update-schemas                 after an edit of tools/go/schemas/go.mod or schemas/sources.yaml
+  tools/update-schemas --check         writes nothing; lists what would change
+
+exit codes: 0 done or no difference, 1 --check found differences, 2 bad usage, 3 a module is missing or not understood
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the schemas, or with `--check` say what is different. Returns the exit code."""
+    return commandline.run("update-schemas", lambda: _update(parser().parse_args(arguments)))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line. It needs the standard library alone: it is judged before the set-up."""
     parser = commandline.Parser(
         prog="update-schemas",
         description="Generates schemas/ from the modules that tools/go/schemas/go.mod pins and schemas/sources.yaml "
         "lists. The same modules give the same bytes.",
-        epilog="exit codes: 0 done or no difference, 1 --check found differences, 2 bad usage, 3 a module is missing "
-        "or not understood",
+        epilog=_EXAMPLES,
     )
     parser.add_argument("--check", action="store_true", help="write nothing; list what would change")
     parser.add_argument(
         "--definitions", type=Path, metavar="FOLDER", help="write the definitions themselves there instead"
     )
-    return commandline.run("update-schemas", lambda: _update(parser.parse_args(arguments)))
+    return parser
 
 
 def _update(options: argparse.Namespace) -> int:

@@ -37,10 +37,11 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run verify-jobs. Returns its exit code; prints one line, never a traceback, for what users can mend."""
-    return commandline.run("verify-jobs", lambda: _verify(_parser().parse_args(arguments)))
+    return commandline.run("verify-jobs", lambda: _verify(parser().parse_args(arguments)))
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line. It needs the standard library alone: it is judged before the set-up."""
     parser = commandline.Parser(
         prog="verify-jobs",
         description="Asks a real API server whether it would take every rendered job, and its pods.",

@@ -184,12 +184,13 @@ def policy_not_enforced(unit: Unit) -> Iterator[Problem]:
     first = next(found[title] for title in _exported() if title in found)
     for (kind, name), wanted in _exported().items():
         obj = found.get((kind, name))
-        if name not in _guarded() or (obj is not None and obj.data.get("spec") == wanted.get("spec")):
+        policy = wanted["spec"].get("policyName", name)
+        if policy not in _guarded() or (obj is not None and obj.data.get("spec") == wanted.get("spec")):
             continue
-        if obj is None and (_POLICY, name) not in found and kind != _POLICY:
+        if obj is None and (_POLICY, policy) not in found and kind != _POLICY:
             continue  # without its policy a binding is nothing
         said = f"lacks {kind} {name}" if obj is None else f"has {kind} {name} otherwise than base/policy"
-        rule_id = name.partition(".")[0].upper()
+        rule_id = policy.partition(".")[0].upper()
         yield Problem(
             f"the platform {said}: what {rule_id} refuses reaches the cluster",
             (first if obj is None else obj).at("spec"),

@@ -170,7 +170,8 @@ def launcher_missing(workload: Workload) -> Iterator[Problem]:
 def idle_gpus(workload: Workload) -> Iterator[Problem]:
     """The launcher starts fewer ranks in a pod than the pod has GPUs.
 
-    One rank drives one GPU. The others are taken from the cluster, paid for, and idle. A program that is told of the
+    One rank drives one GPU. The others are taken from the cluster, paid for, and idle. In a job folder a pod takes all
+    GPUs of its node; `gpusPerNode` is the number of its ranks, and asks for no GPUs. A program that is told of the
     devices of a node, such as Lightning's Trainer, starts its ranks itself.
 
     Bad:
@@ -216,11 +217,17 @@ def idle_gpus(workload: Workload) -> Iterator[Problem]:
         if limit is None or ranks.value >= container.gpus:
             continue
         idle = number(container.gpus - ranks.value, "GPU")
+        mend = f"start {container.gpus} ranks in each pod, or ask for {number(ranks.value, 'GPU')}"
+        if workload.in_job_folder:
+            mend = (
+                f"set gpusPerNode to {container.gpus}: a pod takes all GPUs of its node, whatever gpusPerNode says; "
+                "a job that needs fewer GPUs asks for fewer nodes"
+            )
         yield Problem(
             f"{arithmetic} in each pod, but a pod has {number(container.gpus, 'GPU')}: {idle} idle",
             ranks.spot.saying(number(ranks.value, "rank")),
             (limit.spot.saying("GPUs of one pod"),),
-            f"start {container.gpus} ranks in each pod, or ask for {number(ranks.value, 'GPU')}",
+            mend,
             _with_ranks(ranks, container),
         )
 
