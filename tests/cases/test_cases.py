@@ -33,7 +33,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
             names.append(name)
     found: Told = {name: [] for name in names}
     for finding in lint(root, discover(names, root, root), use_cache=False).findings:
-        for name in finding.jobs if finding.severity >= Severity.WARNING else ():
+        for name in finding.jobs:
             found[name].append(finding)
     return found
 
@@ -60,9 +60,9 @@ def test_the_cause_is_said_at_its_field(told: Told, file: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_nothing_is_said_where_it_is_mended(told: Told, file: Path) -> None:
-    found = [(each.rule, each.message) for each in told[f"{file.parent.name}/{file.stem}.good.yaml"]]
+    found = told[f"{file.parent.name}/{file.stem}.good.yaml"]
 
-    assert found == []
+    assert [(each.rule, each.message) for each in found if each.severity >= Severity.WARNING] == []
 
 
 @pytest.mark.parametrize(
