@@ -103,6 +103,7 @@ ENGINES = (flux, argocd)
 """Attacks take turns: each comes by one of them, and its neighbour by the other."""
 
 
+@pytest.mark.claim("attacks-are-refused-twice")
 @pytest.mark.parametrize("index", range(len(ALL)), ids=[attack.name for attack in ALL])
 def test_an_attack_is_refused(admin: Client, rendered: Rendered, index: int) -> None:
     attack = ALL[index]
@@ -123,6 +124,7 @@ def test_a_near_miss_passes(admin: Client, rendered: Rendered, index: int) -> No
 OF_PODS = [attack for attack in ALL if "SEC005" in attack.refused and attack.attack.get("base") != "trainjob"]
 
 
+@pytest.mark.claim("every-pod-is-judged")
 @pytest.mark.parametrize("attack", OF_PODS, ids=lambda attack: attack.name)
 def test_a_pod_is_refused_whoever_makes_it(admin: Client, rendered: Rendered, attack: Attack) -> None:
     """A controller makes the pods of a job that got past everything else."""
@@ -133,6 +135,7 @@ def test_a_pod_is_refused_whoever_makes_it(admin: Client, rendered: Rendered, at
     )
 
 
+@pytest.mark.claim("every-pod-is-judged")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -169,6 +172,7 @@ def test_a_platform_may_have_pods_of_its_own(admin: Client) -> None:
     assert refusal(admin, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}) == ""
 
 
+@pytest.mark.claim("without-a-team-nothing")
 def test_without_a_team_nothing_is_let_in(admin: Client) -> None:
     """A namespace that somebody labelled by hand, and nobody gave a Team."""
     labels = {"trainyard.dev/team": "alone"}

@@ -26,6 +26,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
     return found
 
 
+@pytest.mark.claim("attacks-are-refused-twice")
 @pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
 def test_an_attack_is_refused(findings: Findings, attack: Attack) -> None:
     found = findings.get(attack.folder, [])
@@ -42,6 +43,7 @@ def test_a_place_is_told(findings: Findings, attack: Attack) -> None:
     assert any(place.startswith(attack.place) for place in places), places
 
 
+@pytest.mark.claim("allowed-shows-what-is-said")
 def test_the_page_shows_what_is_said(findings: Findings) -> None:
     attack = next(each for each in ALL if each.name == "the network of the node")
     (found,) = (each for each in findings[attack.folder] if each["rule"] == "SEC005")

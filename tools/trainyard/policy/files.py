@@ -89,7 +89,9 @@ def allowed() -> dict[Path, str]:
     return {
         ROLE: _behind(ROLE.read_text(), "\nrules:\n", rights(said)),
         PROJECT: _behind(PROJECT.read_text(), "\n  namespaceResourceWhitelist:\n", project(said)),
-        ALLOWED: _between(ALLOWED.read_text(), f"```yaml\n{FILE.read_text()}```\n"),
+        ALLOWED: _between(
+            ALLOWED.read_text(), f"```yaml\n{FILE.read_text()}```\n<!-- claim: unlisted-is-refused -->\n"
+        ),
     }
 
 
