@@ -30,6 +30,7 @@ def line(finding: Finding) -> str:
     return f"{finding.rule} {where}"
 
 
+@pytest.mark.claim("folders-of-gitops-are-judged")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_lint_jobs_refuses_it_at_its_line(root: Path, row: Row) -> None:
     with changed(root, row):

@@ -1,7 +1,8 @@
 """docs/matrix.md: what goes together lints, is taken, and has in its pods what was asked for; the rest is refused."""
 
 import contextlib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from tests.bases.matrix import list_jobs
 from tests.controlplane.harness import units_of
-from tests.product.combinations import Combination, drawn, names, refused, repository, seed, write
+from tests.product.combinations import Combination, cover, drawn, everything, names, refused, repository, seed, write
 from tests.product.effects import missing
 from tests.product.server import refusals
 from tests.said import said
@@ -95,6 +96,15 @@ def test_what_does_not_go_together_is_refused_at_its_line(linted: Linted) -> Non
         if len(places) != 1 or (refusal.rule, file, places[0]) not in at or others:
             wrong.append(f"{combination}: {refusal.rule} was expected at {file}:{places}, {linted.told(folder)}")
     assert wrong == []
+
+
+@pytest.mark.claim("every-pair-is-drawn")
+def test_every_pair_of_choices_that_go_together_is_drawn() -> None:
+    def pairs(combinations: Sequence[Combination]) -> set[Any]:
+        return {pair for each in combinations for pair in itertools.combinations(enumerate(each), 2)}
+
+    assert pairs(cover(2, "one commit")) == pairs(everything())
+    assert set(cover(2, "one commit")) != set(cover(2, "another"))
 
 
 def test_each_refusal_is_tried() -> None:

@@ -62,8 +62,8 @@ BASES = tuple(way.base for way in WAYS)
 
 QUEUES = (
     Part("queue/kueue", "the job waits for its team's quota"),
-    Part("queue/volcano", "all ranks are placed by Volcano, or none"),
-    Part("queue/coscheduling", "all ranks are placed by the coscheduling plugin, or none"),
+    Part("queue/volcano", "Volcano places the ranks together"),
+    Part("queue/coscheduling", "the coscheduling plugin places the ranks together"),
 )
 COMPONENTS = (
     Part("zero", "ZeRO policies of DeepSpeed"),
@@ -121,10 +121,10 @@ REFUSED = (
 HEAD = """\
 # What goes together
 
-Written by `tools/update-docs`. A job takes one base, one cluster, at most one queue, and any components; and it may
-patch its pods. `tests/product` makes such jobs from `jobs/research/gpt2-124m`, by a line of `kustomization.yaml` for
-each choice, and draws them so that every pair of choices below is in one of them, others with each commit.
-`tools/test --all` draws every three that go together, and `tools/test --nightly` takes all. No job has two patches.
+Written by `tools/update-docs`. A job takes one base, one cluster, at most one queue, and components; and it may patch
+its pods. `tests/product` makes such jobs from `jobs/research/gpt2-124m`, by a line of `kustomization.yaml` a
+choice, and draws them so that every pair of choices below is in one of them, others with each commit.<!-- claim: every-pair-is-drawn -->
+`tools/test --all` draws triples, and `tools/test --nightly` takes the lot. A job has one patch at most.
 
 - **L**: such jobs render, lint without an error or a warning against strict schemas, and have in their pods, as the
   linter predicts them, what was asked for.
@@ -136,7 +136,7 @@ each choice, and draws them so that every pair of choices below is in one of the
 An annotation or label of one's own, and the metadata server that `base/storage/gcs-fuse/pods` asks, a job may have where
 its team's [team.yaml](allowed.md) says so; here it does.
 
-No letter says that a GPU, a network fabric or a storage driver was there: [what was not tried](verified-against.md).
+The letters do not say that a GPU, a network fabric or a storage driver was there: [what was not tried](verified-against.md).
 
 ## Bases and clusters
 """

@@ -23,9 +23,7 @@ class Program:
 
 
 PROGRAMS = (
-    Program(
-        "kube-apiserver", "k8s.io/kubernetes", "controlplane", "takes every rendered object in server-side dry run"
-    ),
+    Program("kube-apiserver", "k8s.io/kubernetes", "controlplane", "takes rendered objects in server-side dry run"),
     Program("etcd", "go.etcd.io/etcd/server/v3", "controlplane", "keeps what that API server is told"),
     Program(
         "kube-controller-manager",
@@ -58,8 +56,8 @@ PROGRAMS = (
 HEAD = """\
 # What this was verified against
 
-Written by `tools/update-docs` from the go.mod files below `tools/go`. All of it is built from source, from modules that
-go.sum verifies.
+Written by `tools/update-docs` from the go.mod files below `tools/go`. It is built from source, from modules that go.sum
+verifies.
 
 | program | version | what it does here |
 |---|---|---|
