@@ -53,6 +53,7 @@ def test_there_is_no_network() -> None:
     assert "Network is unreachable" in done.stderr
 
 
+@pytest.mark.claim("offline")
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [

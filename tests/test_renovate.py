@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 HOME = Path(__file__).resolve().parents[1]
 CONFIG: dict[str, Any] = json.loads((HOME / "renovate.json").read_text())
 TRACKED = subprocess.run(
@@ -49,6 +51,7 @@ def found_by_regex(file: str) -> list[str]:
     ]
 
 
+@pytest.mark.claim("renovate-knows-the-pins")
 def test_every_go_module_is_read_or_held_back_on_purpose() -> None:
     modules = [file for file in FILES if file.endswith("go.mod")]
     held = {file for file in modules if is_ignored(file) and not file.startswith("tests/")}
@@ -56,6 +59,7 @@ def test_every_go_module_is_read_or_held_back_on_purpose() -> None:
     assert all(is_read(file, "gomod") for file in modules)
 
 
+@pytest.mark.claim("renovate-knows-the-pins")
 def test_every_program_that_a_go_module_builds_is_updated() -> None:
     [rule] = [rule for rule in CONFIG["packageRules"] if rule.get("matchDepTypes") == ["indirect"]]
     for file in (file for file in FILES if file.endswith("go.mod") and not is_ignored(file)):
@@ -68,18 +72,21 @@ def test_every_program_that_a_go_module_builds_is_updated() -> None:
                 assert max(owners, key=len) in rule["matchPackageNames"], (file, tool)
 
 
+@pytest.mark.claim("renovate-knows-the-pins")
 def test_every_lock_is_read() -> None:
     locks = [file for file in FILES if file.startswith("requirements/")]
     assert locks
     assert all(is_read(file, "pip_requirements") for file in locks)
 
 
+@pytest.mark.claim("renovate-knows-the-pins")
 def test_every_action_is_read() -> None:
     workflows = [file for file in FILES if file.startswith(".github/workflows/")]
     assert all(is_read(file, "github-actions") for file in workflows)
     assert "helpers:pinGitHubActionDigests" in CONFIG["extends"]
 
 
+@pytest.mark.claim("renovate-knows-the-pins")
 def test_every_package_of_pre_commit_is_found() -> None:
     file = ".pre-commit-config.yaml"
     listed = re.findall(r"additional_dependencies: \[([^=\]]+)", (HOME / file).read_text())
@@ -91,6 +98,7 @@ EXAMPLES = ("docs/", "jobs/", "tests/", "tools/trainyard/")
 """Where digests are examples of what people write."""
 
 
+@pytest.mark.claim("renovate-knows-the-pins")
 def test_every_image_is_read_once() -> None:
     """As `image:` of an object that has a kind, in a Dockerfile, or by a custom manager; two would edit each other."""
     pinned = 0
@@ -109,6 +117,7 @@ def test_every_image_is_read_once() -> None:
     assert pinned > 5
 
 
+@pytest.mark.claim("renovate-knows-the-pins")
 def test_every_version_in_a_base_is_found() -> None:
     """Of an image whose parts stand apart, and of a program: bases name no other versions."""
     for file in (file for file in FILES if file.startswith("base/") and file.endswith(".yaml")):

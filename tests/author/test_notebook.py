@@ -99,6 +99,7 @@ def test_the_runtime_of_the_sdk_is_the_base_that_makes_a_train_job(checkout: Pat
     assert "rayjob" not in [runtime.name for runtime in there.list_runtimes()]
 
 
+@pytest.mark.claim("notebook-makes-no-branch")
 def test_a_job_that_would_not_train_is_told_and_makes_no_branch(checkout: Path) -> None:
     trainer = CustomTrainer(func=train, func_args={"greeting": "a"}, env={"BUFFER SIZE": "1"})
 
@@ -138,6 +139,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.claim("notebook-refuses")
 def test_what_cannot_become_a_job_is_told(checkout: Path) -> None:
     for what, (arguments, reason) in REFUSED.items():
         with pytest.raises(ValueError, match=r".") as error:

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.torch
 CONTRACT = yaml.safe_load((HOME / "schemas/trainer-metrics.yaml").read_text())
 
 
+@pytest.mark.claim("metrics-hold-together")
 def test_endpoint_serves_the_contract(train: Trainer) -> None:
     port = free_port()
     keys = ["run=seen", "steps=100000", f"metrics.port={port}", "metrics.peak_tflops=0.1", "checkpoint.every_steps=3"]
