@@ -21,14 +21,6 @@ WORDS = (
 ELSEWHERE = ("rules", "decisions")
 """Folders of docs/ whose pages have examples that are tests, or say why something was chosen."""
 
-LATER = (
-    "docs/trainer.md",
-    "docs/rehearsal.md",
-    "docs/isolation.md",
-    "docs/policy.md",
-)
-"""Pages whose sentences are not bound yet. The list only shrinks."""
-
 _WORD = re.compile(rf"(?<![\w/.-])(?!each other)(?:{'|'.join(WORDS)})(?![\w/-])", re.IGNORECASE)
 _INLINE = re.compile(r"`[^`]*`")
 _COMMENT = re.compile(r"<!--\s*(?P<no>no )?claim:\s*(?P<text>[^>]*?)\s*-->")

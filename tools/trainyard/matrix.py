@@ -123,7 +123,8 @@ HEAD = """\
 
 Written by `tools/update-docs`. A job takes one base, one cluster, at most one queue, and components; and it may patch
 its pods. `tests/product` makes such jobs from `jobs/research/gpt2-124m`, by a line of `kustomization.yaml` a
-choice, and draws them so that every pair of choices below is in one of them, others with each commit.<!-- claim: every-pair-is-drawn -->
+choice, and draws them so that every pair of choices below is in one of them, others with each commit.
+<!-- claim: every-pair-is-drawn -->
 `tools/test --all` draws triples, and `tools/test --nightly` takes the lot. A job has one patch at most.
 
 - **L**: such jobs render, lint without an error or a warning against strict schemas, and have in their pods, as the
@@ -133,10 +134,11 @@ choice, and draws them so that every pair of choices below is in one of them, ot
 - **R**: a job of this repository was rehearsed so, to its end, on one machine.
 - **A rule**: this does not go together, and the rule says so at the line that is wrong.
 
-An annotation or label of one's own, and the metadata server that `base/storage/gcs-fuse/pods` asks, a job may have where
-its team's [team.yaml](allowed.md) says so; here it does.
+An annotation or label of one's own, and the metadata server that `base/storage/gcs-fuse/pods` asks, a job may have
+where its team's [team.yaml](allowed.md) says so; here it does.
 
-The letters do not say that a GPU, a network fabric or a storage driver was there: [what was not tried](verified-against.md).
+The letters do not say that a GPU, a network fabric or a storage driver was there:
+[what was not tried](verified-against.md).
 
 ## Bases and clusters
 """

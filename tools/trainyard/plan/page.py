@@ -28,20 +28,22 @@ Written by `tools/update-docs` from `schemas/hardware/` and from what `tools/pla
 
 ## Memory of a GPU
 
-Every term is printed with its arithmetic.<!-- claim: every-term-with-its-arithmetic --> P: weights of a rank, N: ranks that share them out.
+Every term is printed with its arithmetic.
+<!-- claim: every-term-with-its-arithmetic -->
+P: weights of a rank, N: ranks that share them out.
 
 | what | bytes |
 |---|---|
 | weights, gradients, moments | 4 P, 4 P, 8 P for ddp and FSDP; 2 P, 2 P, 12 P (fp32 weights too) for DeepSpeed |
 | shared out over N | moments from ZeRO-1 on, gradients from ZeRO-2 on, weights too with ZeRO-3 and FSDP |
-| gathered weights | 2 bytes of the two layers and the head that are whole at once; of the whole model where they are not freed |
+| gathered weights | 2 bytes of the two layers and the head that are whole at once; of the model if not freed |
 | activations | per token and layer, from the shape; less what is computed again; a pipeline keeps as many as wait |
 | attention's scores | 5 x heads x tokens, without a flash kernel (Korthikanti et al. 2022, arXiv 2205.05198) |
 | logits | 10 bytes a word and token eager (16-bit, fp32, gradient), 6 with a fused loss |
 | the rest | 1 GiB CUDA context, 1.5 GiB communicators, 4 % fragmentation |
 
-The linter's MEM003 leaves the rest out and takes kernels as fused, so its number is a lower bound. MEM004 is an error: it
-counts weights, gradients and optimizer states alone, which a smaller batch does not shrink.
+The linter's MEM003 leaves the rest out and takes kernels as fused, so its number is a lower bound.
+MEM004 is an error: it counts weights, gradients and optimizer states alone, which a smaller batch does not shrink.
 
 ## Time of a step
 
@@ -50,7 +52,7 @@ counts weights, gradients and optimizer states alone, which a smaller batch does
 | part | formula |
 |---|---|
 | matrix product m x k x n | (2 m k n + idle half wave) / sustained rate + operand_traffic x bytes / HBM |
-| attention | causal half of 4 x tokens x keys x width, 2.5 x backward; with scores in memory the whole, and 12 bytes a score |
+| attention | causal half of 4 x tokens x keys x width, 2.5 x backward; whole with scores in memory, 12 bytes a score |
 | elementwise | passes x bytes that a layer writes / HBM; backward twice |
 | pipeline bubble | (stages - 1) / chunks x one pass (Narayanan et al. 2021, arXiv 2104.04473) |
 | ring | (n-1)/n x bytes / the slower of NVLink and network, and a latency a hop; an all-reduce twice |
