@@ -7,7 +7,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from trainyard.claims import LATER, pages, sentences, unbound, without_comments
+from trainyard.claims import pages, sentences, unbound, without_comments
 
 LOG = logging.getLogger("mkdocs.claims")
 _seen: dict[str, tuple[int, int]] = {}
@@ -19,8 +19,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     file = f"docs/{page.file.src_uri}"
     if file not in pages():
         return markdown
-    found = [] if file in LATER else unbound(markdown, file)
-    if found:
+    if found := unbound(markdown, file):
         places = "; ".join(f"{file}:{each.line} {each.text}" for each in found)
         raise ValueError(f"name behind each sentence its claim, or say why it is none: {places}")
     said = list(sentences(markdown, file))

@@ -114,6 +114,7 @@ def test_annotations_stay_unread_where_they_were() -> None:
     assert ran(future, decoder=None) == "None\n"
 
 
+@pytest.mark.claim("notebook-refuses")
 def test_what_cannot_stand_alone_is_told() -> None:
     rate = 3e-4
 

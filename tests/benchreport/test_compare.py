@@ -41,6 +41,7 @@ def test_a_cluster_that_is_slower_names_no_node(bench: Bench) -> None:
     assert {change["run"] for change in said.json["changes"]} == {f"gpu-east-{BASELINE:03d}"}
 
 
+@pytest.mark.claim("healthy-runs-are-clean")
 @pytest.mark.parametrize("nodes", [1, 4, 500])
 def test_healthy_runs_are_clean_although_gpus_differ(bench: Bench, nodes: int) -> None:
     bench.locked(nodes, noise=0.006)
@@ -67,6 +68,7 @@ def test_noise_asks_for_more_runs(bench: Bench) -> None:
     assert "12 baseline runs are too few to find 5%: lock a baseline of" in said.out
 
 
+@pytest.mark.claim("new-node-beside-the-others")
 def test_a_new_node_is_put_beside_the_others(bench: Bench) -> None:
     bench.locked(nodes=4)
     later = [run(number, 6, {"node-004": 0.85, "node-005": 0.97}) for number in LATER]
@@ -76,6 +78,7 @@ def test_a_new_node_is_put_beside_the_others(bench: Bench) -> None:
     assert [(row["node"], row["measure"]) for row in new] == [("node-004", "product_tflops")]
 
 
+@pytest.mark.claim("disturbed-run-is-no-alarm")
 def test_one_disturbed_run_is_no_alarm(bench: Bench) -> None:
     bench.locked(nodes=8)
     later = [run(number, 8, {"node-003": 0.6} if number == BASELINE + 1 else {}) for number in LATER]

@@ -49,6 +49,7 @@ def page(bench: Bench, nodes: int, name: str = "gpu-east-later") -> str:
     return (bench.folder / "page.html").read_text()
 
 
+@pytest.mark.claim("bench-page-loads-nothing")
 @pytest.mark.parametrize("nodes", [1, 4, 500])
 def test_it_loads_nothing_and_has_every_section(bench: Bench, nodes: int) -> None:
     text = page(bench, nodes)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.claims import HOME, LATER, pages, sentences, unbound, without_comments
+from trainyard.claims import HOME, pages, sentences, unbound, without_comments
 
 
 def claims_of_tests() -> dict[str, list[str]]:
@@ -28,7 +28,7 @@ def claimed() -> set[str]:
     return {name for page in pages() for each in sentences((HOME / page).read_text(), page) for name in each.claims}
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if page not in LATER])
+@pytest.mark.parametrize("page", pages())
 def test_every_promise_names_its_claim(page: str) -> None:
     found = unbound((HOME / page).read_text(), page)
     assert [f"{each.file}:{each.line}: {each.text}" for each in found] == []
@@ -41,10 +41,6 @@ def test_every_claim_has_a_test() -> None:
 def test_no_test_is_marked_with_a_claim_that_nobody_makes() -> None:
     gone = claims_of_tests().keys() - claimed()
     assert {name: claims_of_tests()[name] for name in gone} == {}
-
-
-def test_pages_that_are_to_follow_are_there() -> None:
-    assert set(LATER) < set(pages())
 
 
 TEXT = """\

@@ -73,6 +73,7 @@ def rights_of(cluster: str) -> list[tuple[str, dict[str, Any]]]:
     )
 
 
+@pytest.mark.claim("rights-are-those-of-the-table")
 @pytest.mark.parametrize("who", TABLE["allowed"])
 def test_everybody_may_do_what_the_table_says_and_no_more(place: Place, who: str) -> None:
     client, user = place.ground.client, place.user(who)

@@ -24,6 +24,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
         yield made
 
 
+@pytest.mark.claim("argo-finds-nothing")
 def test_argo_finds_nothing_wrong_with_the_chain(tmp_path: Path) -> None:
     done = subprocess.run(
         [HOME / ".tools/bin/kustomize", "build", f"clusters/{CLUSTER}/platform/benchmark"],
@@ -66,6 +67,7 @@ def test_a_second_run_has_the_same_fingerprint(chain: Chain) -> None:
     assert digests("a") == digests("b2")
 
 
+@pytest.mark.claim("chain-belongs-to-its-workflow")
 def test_what_the_chain_made_is_the_workflows(chain: Chain) -> None:
     workflow = chain.workflow("bench-1")
     for kind, version in (
@@ -87,6 +89,7 @@ def test_what_the_chain_made_is_the_workflows(chain: Chain) -> None:
             ]
 
 
+@pytest.mark.claim("chain-belongs-to-its-workflow")
 def test_the_chain_may_not_do_what_it_need_not(chain: Chain) -> None:
     for method, path in (
         ("GET", "/api/v1/namespaces/benchmark/secrets"),

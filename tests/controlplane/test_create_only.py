@@ -162,6 +162,7 @@ def test_the_job_says_that_it_is_created_once(unit: Unit) -> None:
     assert job_of(unit).data["metadata"]["annotations"][key] == value
 
 
+@pytest.mark.claim("created-once")
 def test_an_edit_is_refused_by_server_side_apply(run: Run) -> None:
     before = run.live()
 
@@ -171,11 +172,13 @@ def test_an_edit_is_refused_by_server_side_apply(run: Run) -> None:
     assert run.live()["metadata"]["generation"] == before["metadata"]["generation"]
 
 
+@pytest.mark.claim("created-once")
 def test_an_edit_is_refused_by_three_way_apply(run: Run) -> None:
     with pytest.raises(Refused, match="field is immutable"):
         apply_as_argo_cd(run.client, edited(run.data))
 
 
+@pytest.mark.claim("created-once")
 def test_flux_leaves_a_job_alone_that_is_there(run: Run) -> None:
     before = run.live()
 
@@ -242,6 +245,7 @@ def test_it_is_complete_when_every_rank_is(run: Run) -> None:
     )
 
 
+@pytest.mark.claim("finished-stays")
 def test_a_finished_job_is_not_run_again_by_a_sync(run: Run) -> None:
     for pod in run.active():
         finish(run.client, pod)

@@ -126,6 +126,7 @@ def fires(rule: Rule, unit: Unit) -> bool:
     return any(True for _ in problems(rule, unit, tuple(workloads(unit))))
 
 
+@pytest.mark.claim("policy-says-its-rule")
 @pytest.mark.parametrize(
     ("policy", "example"), CASES, ids=[f"{policy.rule}-{example.heading}" for policy, example in CASES]
 )
@@ -139,6 +140,7 @@ def test_a_policy_says_what_its_rule_says(client: Client, policy: Policy, exampl
     assert not [each.refused for each in found if each.refused and not each.policies]
 
 
+@pytest.mark.claim("policy-says-its-rule")
 def test_no_policy_says_more_than_its_rule(client: Client) -> None:
     """Over the examples of every page: what a policy finds, its rule finds too."""
     known: dict[str, frozenset[str]] = {}
@@ -163,6 +165,7 @@ def test_other_namespaces_are_left_alone(client: Client, policy: Policy) -> None
     assert not any(each.policies for each in verdicts(client, bad_of(policy.rule), ELSEWHERE))
 
 
+@pytest.mark.claim("policy-says-its-rule")
 @pytest.mark.parametrize("job", jobs())
 def test_every_job_of_the_repository_passes(client: Client, job: str) -> None:
     found = verdicts(client, unit_of(job))
@@ -182,6 +185,7 @@ def _owner() -> Json:
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "owner", "uid": "0", "controller": True}
 
 
+@pytest.mark.claim("every-cluster-has-the-policies")
 def test_every_cluster_applies_them() -> None:
     wanted = {(item["kind"], item["metadata"]["name"]) for item in yaml.safe_load_all(stream())}
     for cluster in sorted(path.name for path in (HOME / "clusters").iterdir()):

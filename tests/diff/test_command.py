@@ -92,6 +92,7 @@ def test_a_branch_with_everything(repository: Path) -> None:
     assert git(repository, "worktree", "list").count("\n") == 1
 
 
+@pytest.mark.claim("diff-shows-the-platform")
 def test_a_branch_without_jobs_changes_none(repository: Path) -> None:
     (repository / "README.md").write_text("words\n")
     said = diff(repository, "main")

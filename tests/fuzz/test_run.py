@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.fuzz import run
 
 LOG = """\
@@ -24,10 +26,12 @@ def test_a_search_is_read_while_it_runs_and_when_it_has_ended(tmp_path: Path) ->
     assert run.read("yaml", log, 5.0) == run.Searched("yaml", 5123, 5.0, 98, 44)
 
 
+@pytest.mark.claim("fuzz-in-turns-and-sums")
 def test_all_targets_get_the_same_in_turns() -> None:
     assert list(run.turns(["a", "b"], 800)) == [("a", 300), ("b", 300), ("a", 100), ("b", 100)]
 
 
+@pytest.mark.claim("fuzz-in-turns-and-sums")
 def test_runs_are_summed_by_target() -> None:
     runs = [
         run.Searched("yaml", 1000, 60.0, 90, 5),

@@ -92,6 +92,7 @@ def test_the_list_of_this_repository_is_applied(flux: Flux) -> None:
     assert flux.sync() == []
 
 
+@pytest.mark.claim("account-of-the-list")
 @pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.name)
 def test_a_list_that_asks_for_more_is_refused(flux: Flux, row: Row) -> None:
     with changed(flux.root, row):
@@ -106,6 +107,7 @@ def test_a_near_miss_is_applied(flux: Flux, row: Row) -> None:
         assert flux.sync() == []
 
 
+@pytest.mark.claim("account-of-the-list")
 def test_the_account_may_list_jobs_in_the_namespaces_of_teams_and_nothing_else(flux: Flux) -> None:
     kustomizations = "kustomizations.kustomize.toolkit.fluxcd.io"
     verbs = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")

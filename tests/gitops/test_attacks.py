@@ -30,6 +30,7 @@ def line(finding: Finding) -> str:
     return f"{finding.rule} {where}"
 
 
+@pytest.mark.claim("folders-of-gitops-are-judged")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_lint_jobs_refuses_it_at_its_line(root: Path, row: Row) -> None:
     with changed(root, row):
@@ -39,6 +40,7 @@ def test_lint_jobs_refuses_it_at_its_line(root: Path, row: Row) -> None:
     assert told == list(row.told), [finding.message for finding in outcome.findings]
 
 
+@pytest.mark.claim("diff-shows-the-platform")
 @pytest.mark.parametrize("row", [row for row in ROWS if row.shown], ids=lambda row: row.name)
 def test_diff_jobs_shows_it(root: Path, row: Row) -> None:
     with changed(root, row):

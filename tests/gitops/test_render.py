@@ -44,6 +44,7 @@ def test_every_team_of_a_cluster_has_its_project_and_its_applications(cluster: s
     assert sets == set(teams(cluster))
 
 
+@pytest.mark.claim("applied-as-the-team")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_a_project_allows_a_team_its_namespace_and_the_kinds_of_a_job(cluster: str) -> None:
     for project in of_kind(objects(cluster, "argocd"), "AppProject"):
@@ -93,6 +94,7 @@ def test_the_address_of_the_repository_stands_in_one_file() -> None:
         assert said == {address}
 
 
+@pytest.mark.claim("applied-as-the-team")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_flux_applies_a_job_as_its_team_and_leaves_alone_what_is_there(cluster: str) -> None:
     for job in of_kind(objects(cluster, "flux/jobs"), "Kustomization"):
@@ -105,6 +107,7 @@ def test_flux_applies_a_job_as_its_team_and_leaves_alone_what_is_there(cluster: 
         assert spec["dependsOn"] == [{"name": "platform", "namespace": "flux-system"}]
 
 
+@pytest.mark.claim("fits-flux-lockdown")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_flux_needs_no_source_of_another_namespace(cluster: str) -> None:
     """So that it runs with --no-cross-namespace-refs."""
@@ -117,6 +120,7 @@ def test_flux_needs_no_source_of_another_namespace(cluster: str) -> None:
         assert (named["kind"], named["name"], named.get("namespace")) == ("GitRepository", "trainyard", None)
 
 
+@pytest.mark.claim("fits-flux-lockdown")
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_every_kustomization_of_flux_names_its_account(cluster: str) -> None:
     """So that Flux runs with --default-service-account."""

@@ -84,6 +84,7 @@ def test_a_job_that_is_gone_is_named_at_its_line(root: Path) -> None:
     assert said(root, LLAMA, whole=False) == [], "one job was asked for, not what else is there"
 
 
+@pytest.mark.claim("no-list-without-flux")
 def test_a_cluster_without_flux_needs_no_list(root: Path) -> None:
     add_cluster(root, "argo", flux=False)
     add_job(root, "jobs/research/new", "argo")

@@ -37,6 +37,7 @@ def test_the_exporter_is_asked_for_fields_that_it_has_with_their_types() -> None
         assert (has | label).get(name) == kind, name
 
 
+@pytest.mark.claim("no-old-and-new-names")
 def test_no_name_is_old_and_new() -> None:
     new = {metric["new"] for metric in DCGM["metrics"].values() if "new" in metric}
 

@@ -25,6 +25,7 @@ def test_every_query_is_promql() -> None:
     assert len(found) > len(rules())
 
 
+@pytest.mark.claim("metrics-hold-together")
 def test_every_query_names_what_exists_as_what_it_is() -> None:
     known = known_metrics()
     found = queries()
@@ -69,6 +70,7 @@ def test_what_is_asked_of_gpus_is_what_the_exporter_is_told_to_tell() -> None:
     assert asked <= set(DCGM["metrics"])
 
 
+@pytest.mark.claim("metrics-hold-together")
 def test_every_trainer_metric_is_shown_or_watched() -> None:
     contract = read(HOME / "schemas/trainer-metrics.yaml")["metrics"]
     asked = {

@@ -78,5 +78,6 @@ def test_memory_grows_with_the_batch_and_shrinks_with_recompute(
     assert sum(term.bytes for term in memory.least(run)) < memory.total(run)
 
 
+@pytest.mark.claim("every-term-with-its-arithmetic")
 def test_every_term_says_how_it_comes_about() -> None:
     assert all(term.formula for term in memory.terms(a_run(pipeline=4, tensor=8, gpus=64, accumulation=8)))

@@ -58,6 +58,7 @@ def test_pods_of_the_fabric_pass_the_namespace(cluster: str, objects: list[Objec
     assert level == ("privileged" if capabilities.get("add") else "restricted")
 
 
+@pytest.mark.claim("team-has-a-closed-door")
 def test_a_team_has_its_limits_its_roles_and_a_closed_door(objects: list[Object]) -> None:
     names: dict[str, list[str]] = {}
     for each in objects:

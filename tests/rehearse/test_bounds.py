@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from trainyard.rehearse.bounds import bounds
 
 
@@ -13,6 +15,7 @@ def groups(folder: Path, *names: str, bounded: str) -> Path:
     return folder
 
 
+@pytest.mark.claim("rehearsal-is-bounded")
 def test_the_nearest_group_that_bounds_those_below_gets_another(tmp_path: Path) -> None:
     tree = groups(tmp_path / "cgroup", "user", "user/shell", bounded="user")
     (tmp_path / "own").write_text("1:name=systemd:/x\n0::/user/shell\n")
@@ -30,6 +33,7 @@ def test_the_nearest_group_that_bounds_those_below_gets_another(tmp_path: Path) 
     assert not left.exists()
 
 
+@pytest.mark.claim("rehearsal-is-bounded")
 def test_without_such_a_group_the_look_each_second_is_told(tmp_path: Path) -> None:
     tree = groups(tmp_path / "cgroup", "user", bounded="elsewhere")
     (tmp_path / "own").write_text("9:memory:/x\n0::/user\n")

@@ -16,7 +16,7 @@ def loses_a_node(job: str) -> pytest.MarkDecorator:
     )
 
 
-@pytest.mark.claim("elastic-goes-on")
+@pytest.mark.claim("elastic-goes-on", "lose-node")
 @loses_a_node(ELASTIC)
 def test_an_elastic_job_shrinks_and_grows(rehearsed: Rehearsed) -> None:
     (run,) = rehearsed.runs
@@ -26,6 +26,7 @@ def test_an_elastic_job_shrinks_and_grows(rehearsed: Rehearsed) -> None:
     assert max(map(int, run["losses"])) == 164
 
 
+@pytest.mark.claim("lose-node")
 @loses_a_node(STATIC)
 def test_another_waits_for_its_node(rehearsed: Rehearsed) -> None:
     (run,) = rehearsed.runs

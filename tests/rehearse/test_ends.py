@@ -58,6 +58,7 @@ def sleepers(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.claim("nothing-is-left")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_nothing_is_left_of_a_rehearsal_that_is_ended(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "job.yaml").write_text(SLEEPS)

@@ -33,6 +33,7 @@ def reviewer() -> Iterator[Host]:
         yield found
 
 
+@pytest.mark.claim("pods-find-nothing")
 def test_no_name_of_a_manifest_leads_to_the_machine(tmp_path: Path, reviewer: Host) -> None:
     pods, beside = hostile(reviewer.home)
 
@@ -60,6 +61,7 @@ ALLOWED = {
 """What the API server takes, and what only the second wall is for."""
 
 
+@pytest.mark.claim("names-are-refused-first")
 def test_what_the_api_server_refuses_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     pods, beside = hostile(Path("/home/me"))
     refused = set()
@@ -165,6 +167,7 @@ def users_of(marker: str) -> list[str]:
 SOMEBODY = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
 
 
+@pytest.mark.claim("pods-find-nothing")
 @pytest.mark.parametrize("somebody", [(), SOMEBODY], ids=["root", "somebody"])
 def test_a_container_is_nobody_and_finds_nothing(tmp_path: Path, somebody: Sequence[str]) -> None:
     found, seen = facts_of(tmp_path, ("unshare", "--mount", "sh", "-c", OVER_ETC, "sh", *somebody))
@@ -191,6 +194,7 @@ for host, port in (("127.0.0.1", int(sys.argv[1])), (sys.argv[2], int(sys.argv[1
 """
 
 
+@pytest.mark.claim("loopback-is-said", "pods-reach-nothing")
 @pytest.mark.parametrize("network", [(), ("--loopback",)], ids=["strict", "loopback"])
 def test_no_pod_reaches_what_listens_on_this_machine(tmp_path: Path, network: Sequence[str]) -> None:
     with socket.create_server(("", 0)) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -222,6 +226,7 @@ for step in range(1, 60):
 """
 
 
+@pytest.mark.claim("pods-find-nothing")
 @pytest.mark.parametrize("options", [(), ("--chaos", "fill-disk@3"), ("--chaos", "slow-disk=1Mi@3")], ids=str)
 def test_links_in_a_claim_lead_the_next_run_nowhere(tmp_path: Path, reviewer: Host, options: Sequence[str]) -> None:
     variables = {"TRAINER_CHECKPOINT_DIR": "/checkpoints", "TRAINER_RUN": "run", "TRAINER_DATASET": "/checkpoints/run"}
@@ -257,6 +262,7 @@ for number in range(500):
 """
 
 
+@pytest.mark.claim("rehearsal-is-bounded")
 @pytest.mark.parametrize(
     ("bound", "takes", "code", "message"),
     [

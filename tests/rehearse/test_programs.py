@@ -54,6 +54,7 @@ TrainingArguments(output_dir="/output", bf16=True)
 """
 
 
+@pytest.mark.claim("pods-reach-nothing", "what-this-machine-lacks")
 @pytest.mark.parametrize(
     ("program", "why"),
     [
@@ -117,6 +118,7 @@ for number in range(1, 10_000):
 """
 
 
+@pytest.mark.claim("long-run-is-no-hang")
 @pytest.mark.parametrize(
     ("form", "options", "code", "told"),
     [
@@ -135,6 +137,7 @@ def test_a_long_run_is_stopped_and_not_called_a_hang(
     assert told in (rehearsal["not_judged"] or rehearsal["not_seen"]["end"])
 
 
+@pytest.mark.claim("silent-program-at-work")
 def test_a_silent_program_that_computes_is_at_work_and_one_that_sleeps_is_not(tmp_path: Path) -> None:
     computes = "import time; end = time.time() + 8\nwhile time.time() < end: pass"
 

@@ -78,6 +78,7 @@ def test_a_small_job_stays_as_it_is() -> None:
     assert scaled(small, Scale()).object.data == unit(small).objects[0].data
 
 
+@pytest.mark.claim("not-scaled-by-a-guess")
 @pytest.mark.parametrize(
     ("manifests", "reason"),
     [
@@ -95,6 +96,7 @@ def test_what_would_need_a_guess_is_not_scaled(manifests: str, reason: str) -> N
         scaled(manifests, Scale())
 
 
+@pytest.mark.claim("not-scaled-by-a-guess")
 def test_it_runs_as_written_and_says_why_unless_a_size_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(SHELL.replace("--nnodes 4", "--nnodes 5"))
 

@@ -27,6 +27,7 @@ def run(clone: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.claim("help-sets-nothing-up")
 @pytest.mark.parametrize(
     ("words", "code"),
     [

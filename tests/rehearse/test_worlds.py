@@ -46,6 +46,7 @@ IN_TWO = "its pods met in 2 separate worlds, of 1, 1 ranks, and the job has 2 in
 IN_NONE = "2 pods took steps, and no rank of them joined another: the job has 2 ranks"
 
 
+@pytest.mark.claim("worlds-of-their-own")
 @pytest.mark.rehearsal
 @pytest.mark.root
 @pytest.mark.parametrize(
@@ -71,6 +72,7 @@ def test_pods_that_train_alone_do_not_pass(tmp_path: Path, command: list[str], t
 MEETS = ["torchrun", "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-endpoint=any-0.any:29400"]
 
 
+@pytest.mark.claim("loopback-is-said")
 @pytest.mark.rehearsal
 @pytest.mark.root
 def test_ranks_that_meet_pass_on_loopback_too_and_what_that_leaves_out_is_said(tmp_path: Path) -> None:

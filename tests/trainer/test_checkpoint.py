@@ -98,6 +98,7 @@ def as_earlier_code_wrote_it(tensors: dict[str, Tensor], of: Path, root: Path) -
     storage.publish(Manifest(**fields | {"files": files}))
 
 
+@pytest.mark.claim("rows-that-are-no-words")
 def test_a_checkpoint_holds_the_model_and_no_padding(trained: Trained) -> None:
     tensors = plain_tensors(trained("zero3", 2)[1].folder("whole") / "step-000000012")
 
@@ -116,6 +117,7 @@ def test_a_checkpoint_of_earlier_code_is_resumed(trained: Trained, train: Traine
     assert run.curve == pytest.approx({step: loss for step, loss in one_rank.curve.items() if step > 4}, rel=TOLERANCE)
 
 
+@pytest.mark.claim("checkpoint-of-another-model")
 @pytest.mark.parametrize(
     ("way", "change", "message"),
     [
@@ -152,6 +154,7 @@ def test_a_checkpoint_of_another_model_is_refused_by_its_tensors(
 LARGE = ("model=gpt-10m", "sequence_length=8", "checkpoint.every_steps=0", "warmup_steps=0", "data.workers=0")
 
 
+@pytest.mark.claim("save-gathers-nothing")
 @pytest.mark.parametrize("way", ["zero3", "zero1"])
 def test_a_save_gathers_nothing_and_a_resume_takes_the_memory_of_its_shard(train: Trainer, way: str) -> None:
     """Four ranks of a model whose weights and moments are 106 MB: a rank's shard is 27.

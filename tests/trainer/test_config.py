@@ -83,6 +83,7 @@ def test_files_are_strict_about_types(tmp_path: Path, content: str, message: str
     assert str(error.value) == f"{file}: {message}"
 
 
+@pytest.mark.claim("help-lists-every-key")
 def test_help_lists_every_key_with_type_unit_default_and_variable() -> None:
     text = manual.help_text()
 

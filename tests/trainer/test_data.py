@@ -81,6 +81,7 @@ def test_padding_is_no_target(text: Path) -> None:
     assert batch.valid == int((batch.targets != IGNORED).sum()) < batch.targets.size
 
 
+@pytest.mark.claim("trains-what-other-code-trains")
 @pytest.mark.parametrize("kind", ["text", "images"])
 def test_a_run_sees_the_same_samples_at_any_world_size_and_from_any_position(
     kind: str, text: Path, images: Path
@@ -121,6 +122,7 @@ def test_cache_is_filled_once_by_many_ranks(text: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").glob(".*.part-*"))
 
 
+@pytest.mark.claim("addresses-go-through-the-cache")
 def test_dataset_behind_an_address_is_trained_from_the_cache(text: Path, tmp_path: Path, train: Trainer) -> None:
     """An archive stands for object storage: fsspec reads all of them alike, and none can be mapped into memory."""
     archive = shutil.make_archive(str(tmp_path / "text"), "zip", text)
@@ -131,6 +133,7 @@ def test_dataset_behind_an_address_is_trained_from_the_cache(text: Path, tmp_pat
     assert run.result["steps"] == 12
 
 
+@pytest.mark.claim("addresses-go-through-the-cache")
 def test_address_without_its_package_is_told(train: Trainer) -> None:
     run = train("run=far", "dataset=s3://bucket/text", "data.cache=/cache")
 
@@ -169,6 +172,7 @@ def test_damaged_index_is_refused(text: Path, tmp_path: Path, change: dict[str, 
         data.load(Config(dataset=str(tmp_path), sequence_length=32), preset("gpt-tiny"))
 
 
+@pytest.mark.claim("addresses-go-through-the-cache")
 def test_address_without_a_cache_is_refused(text: Path) -> None:
     with pytest.raises(DataError, match=r"set data\.cache to a folder on the node's disk"):
         data.load(sources.read([f"dataset=file://{text}"], {}), preset("gpt-tiny"))

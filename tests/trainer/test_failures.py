@@ -23,6 +23,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", folder], check=True)
 
 
+@pytest.mark.claim("storage-that-is-not-written")
 @pytest.mark.root
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_full_disk_fails_the_save_and_keeps_the_last_good_one(text: Path, small_disk: Path, ranks: int) -> None:
@@ -38,6 +39,7 @@ def test_full_disk_fails_the_save_and_keeps_the_last_good_one(text: Path, small_
     assert train("run=full", "checkpoint.keep=1", ranks=ranks).result["resumed_from"] == 3
 
 
+@pytest.mark.claim("storage-that-is-not-written")
 @pytest.mark.root
 def test_read_only_storage_is_told_before_training(text: Path, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
@@ -58,6 +60,7 @@ def test_slow_storage_is_told_once_and_training_goes_on(train: Trainer) -> None:
     assert 12 in run.curve
 
 
+@pytest.mark.claim("non-finite-stops")
 @pytest.mark.parametrize("way", WAYS)
 def test_non_finite_stops_before_the_step(train: Trainer, way: str) -> None:
     """A learning rate that blows the weights up. The step is told a step later, and yet nothing of it is saved."""
@@ -74,6 +77,7 @@ def test_non_finite_stops_before_the_step(train: Trainer, way: str) -> None:
     assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
+@pytest.mark.claim("optimizer-holds-each-weight")
 @pytest.mark.parametrize(("way", "ranks"), [("ddp", 1), *((way, 2) for way in WAYS)])
 def test_an_optimizer_that_does_not_hold_the_models_weights_is_refused(train: Trainer, way: str, ranks: int) -> None:
     """Embedding and head apart: 31 % more weights for GPT-2, and another model."""
@@ -94,6 +98,7 @@ def test_batch_that_does_not_come_out_is_told_with_the_arithmetic(train: Trainer
     assert run.errors == "error: rank 0: micro_batch 3 x accumulation 2 x ranks 1 = 6, but global_batch is 8\n"
 
 
+@pytest.mark.claim("refused-before-it-starts")
 @pytest.mark.parametrize(
     ("keys", "code", "message"),
     [
@@ -123,6 +128,7 @@ def test_what_cannot_train_is_refused_before_it_starts(
     assert len(run.errors.splitlines()) == 1
 
 
+@pytest.mark.claim("deepspeed-file-is-judged")
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -130,6 +136,10 @@ def test_what_cannot_train_is_refused_before_it_starts(
         ('{"bf16": {"enabled": true}}', "bf16.enabled is True, but precision is fp32"),
         ('{"optimizer": {"type": "Adam"}}', "optimizer belongs to the trainer's own keys; remove it there"),
         ('{"zero_optimization": {"stage": 0}}', "zero_optimization.stage is 1, 2 or 3, not 0"),
+        (
+            '{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}}',
+            "offload to nvme is not supported",
+        ),
     ],
 )
 def test_deepspeed_file_that_says_otherwise_is_refused(

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.torch
 CONTRACT = yaml.safe_load((HOME / "schemas/trainer-metrics.yaml").read_text())
 
 
+@pytest.mark.claim("metrics-hold-together")
 def test_endpoint_serves_the_contract(train: Trainer) -> None:
     port = free_port()
     keys = ["run=seen", "steps=100000", f"metrics.port={port}", "metrics.peak_tflops=0.1", "checkpoint.every_steps=3"]
@@ -118,6 +119,7 @@ def test_terminal_has_one_line_that_moves(monkeypatch: pytest.MonkeyPatch) -> No
     assert last.splitlines()[-1] == '{"steps": 12}'
 
 
+@pytest.mark.claim("exposed-communication")
 def test_exposed_is_what_nothing_covers() -> None:
     assert exposed.uncovered([(0, 10)], [(2, 4), (3, 6), (20, 30)]) == 6
     assert exposed.uncovered([(0, 10), (5, 12)], []) == 12
@@ -132,6 +134,7 @@ def _event(name: str, start: float, end: float, **fields: Any) -> FunctionEvent:
     return FunctionEvent(id=0, name=name, thread=1, start_us=start, end_us=end, **fields)
 
 
+@pytest.mark.claim("exposed-communication")
 def test_on_a_gpu_only_kernels_count() -> None:
     """A step as kineto records it: 600 us of a collective, of which a product covers 200; beside it the host's calls,
     of which one waits for all of it, the range with the collective's name, and a checkpoint's copy to the host."""
@@ -150,6 +153,7 @@ def test_on_a_gpu_only_kernels_count() -> None:
     assert exposed.exposed_seconds(events, on_gpu=True) == pytest.approx(400e-6)
 
 
+@pytest.mark.claim("exposed-communication")
 def test_on_cpus_operators_are_what_computes() -> None:
     events = [_event("gloo:all_reduce", 0, 100, is_user_annotation=True), _event("aten::mm", 20, 50)]
 

@@ -55,6 +55,7 @@ def test_what_is_one_parameter_before_it_is_filled_is_one_after(name: str) -> No
     assert [name for name, _ in made.named_parameters()] == before
 
 
+@pytest.mark.claim("rows-that-are-no-words")
 def test_rows_that_are_no_words_are_zero_and_change_nothing() -> None:
     shape = PRESETS["llama-tiny-tied"]
     assert isinstance(shape, Decoder)
@@ -73,6 +74,7 @@ def test_rows_that_are_no_words_are_zero_and_change_nothing() -> None:
     assert made.tokens.weight.grad[:257].any(dim=1).all()
 
 
+@pytest.mark.claim("trains-what-other-code-trains")
 def test_first_values_depend_on_seed_and_name_alone() -> None:
     cpu = torch.device("cpu")
     first, second, other = (model.build(preset("llama-tiny"), way, False) for way in ("none", "full", "none"))

@@ -34,6 +34,7 @@ def reference(text: Path, images: Path) -> Reference:
     return once
 
 
+@pytest.mark.claim("trains-what-other-code-trains")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("way", "ranks"), [("ddp", 1), *((way, 2) for way in WAYS)])
 def test_every_way_trains_the_model_that_other_code_trains(
@@ -49,6 +50,7 @@ def test_every_way_trains_the_model_that_other_code_trains(
     assert run.result["world_size"] == ranks
 
 
+@pytest.mark.claim("trains-what-other-code-trains")
 @pytest.mark.parametrize("way", WAYS)
 def test_so_do_four_ranks(trained: Trained, reference: Reference, way: str) -> None:
     run, _ = trained(way, 4)

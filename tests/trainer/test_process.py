@@ -23,6 +23,7 @@ pytestmark = pytest.mark.torch
 RANKS = Ranks(0, 4, 0, 4, "torchrun")
 
 
+@pytest.mark.claim("variables-of-pytorch")
 def test_variables_of_pytorch_are_set_where_nobody_has_set_them() -> None:
     config = Config(run="one", checkpoint=Checkpoint(dir="/checkpoints"))
     nothing: dict[str, str] = {}
@@ -62,6 +63,7 @@ class Node:
         self.itself = self
 
 
+@pytest.mark.claim("garbage-when-due")
 def test_garbage_is_collected_when_it_is_due_and_not_before() -> None:
     there = []
     with process.collecting(5) as collect:
@@ -125,6 +127,7 @@ def test_ranks_end_with_a_torchrun_that_is_killed(train: Trainer, when: str) -> 
         assert "torchrun is gone" in launched.errors or "another rank is gone" in launched.errors
 
 
+@pytest.mark.claim("hanging-peer")
 def test_a_peer_that_hangs_is_given_up_after_the_time_of_a_step(train: Trainer) -> None:
     """SIGSTOP for one rank: it holds its connections and says nothing. Ranks may take much longer to start."""
     keys = ["run=hangs", "steps=1000000", "checkpoint.every_steps=1000000", "timeout_seconds=3"]

@@ -51,6 +51,7 @@ def test_twenty_kills_change_nothing(train: Trainer) -> None:
     assert len(resumed) > KILLS / 4
 
 
+@pytest.mark.claim("one-kind-of-checkpoint")
 def test_ranks_may_come_and_go(trained: Trained, train: Trainer, one_rank: Run) -> None:
     """4 ranks, then 2, then 4 again, and each time another way."""
     run, other = trained("ddp", 4)
@@ -65,6 +66,7 @@ def test_ranks_may_come_and_go(trained: Trained, train: Trainer, one_rank: Run) 
     assert curve == pytest.approx(one_rank.curve, rel=TOLERANCE)
 
 
+@pytest.mark.claim("one-kind-of-checkpoint")
 @pytest.mark.parametrize(
     ("before", "after"), [("fsdp", "ddp"), ("zero3", "fsdp"), ("ddp", "zero3"), ("zero2", "zero1")]
 )
@@ -103,6 +105,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.claim("checkpoint-is-whole")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_checkpoint_is_refused_and_the_one_before_it_used(
     trained: Trained, train: Trainer, one_rank: Run, damage: str
@@ -119,6 +122,7 @@ def test_damaged_checkpoint_is_refused_and_the_one_before_it_used(
     assert run.curve == pytest.approx({step: one_rank.curve[step] for step in range(9, 13)}, rel=TOLERANCE)
 
 
+@pytest.mark.claim("done-stays-done")
 def test_done_run_ends_at_once_with_success(trained: Trained) -> None:
     first, train = trained("ddp", 1)
 

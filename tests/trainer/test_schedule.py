@@ -32,6 +32,7 @@ def test_halfway_is_halfway() -> None:
         assert Schedule(1.0, 0.0, 0, 1000, decay).rate(500, 10) == pytest.approx(0.5)
 
 
+@pytest.mark.claim("elastic-keeps-the-batch")
 @given(world=st.integers(1, 64), batch=st.integers(1, 512), micro=st.integers(1, 64))
 def test_elastic_share_keeps_the_global_batch(world: int, batch: int, micro: int) -> None:
     config = Config(global_batch=batch, micro_batch=micro, min_nodes=1, nodes=64)

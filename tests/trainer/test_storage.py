@@ -120,6 +120,7 @@ def test_a_run_whose_storage_fails_does_not_begin_again(trained: Trained, train:
     assert "step-000000012/manifest.json cannot be read: Input/output error, 5 times in 7.5 s" in run.errors
 
 
+@pytest.mark.claim("none-is-usable")
 def test_checkpoints_of_which_none_is_usable_are_not_lost(trained: Trained, train: Trainer, one_rank: Run) -> None:
     train.resumed("whole", trained("ddp", 1)[1], after=12)
     for folder in every_checkpoint(train):
@@ -137,6 +138,7 @@ def test_checkpoints_of_which_none_is_usable_are_not_lost(trained: Trained, trai
     assert train("run=whole", "steps=14").result["resumed_from"] == 12
 
 
+@pytest.mark.claim("done-stays-done")
 def test_a_done_run_goes_on_if_more_steps_are_asked_for(trained: Trained, train: Trainer) -> None:
     shutil.copytree(trained("fsdp", 2)[1].folder("whole"), train.folder("whole"))
 

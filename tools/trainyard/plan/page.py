@@ -28,20 +28,22 @@ Written by `tools/update-docs` from `schemas/hardware/` and from what `tools/pla
 
 ## Memory of a GPU
 
-Every term is printed with its arithmetic. P: weights of a rank, N: ranks that share them out.
+Every term is printed with its arithmetic.
+<!-- claim: every-term-with-its-arithmetic -->
+P: weights of a rank, N: ranks that share them out.
 
 | what | bytes |
 |---|---|
 | weights, gradients, moments | 4 P, 4 P, 8 P for ddp and FSDP; 2 P, 2 P, 12 P (fp32 weights too) for DeepSpeed |
 | shared out over N | moments from ZeRO-1 on, gradients from ZeRO-2 on, weights too with ZeRO-3 and FSDP |
-| gathered weights | 2 bytes of the two layers and the head that are whole at once; of all where they are not freed |
+| gathered weights | 2 bytes of the two layers and the head that are whole at once; of the model if not freed |
 | activations | per token and layer, from the shape; less what is computed again; a pipeline keeps as many as wait |
-| attention's scores | 5 x heads x tokens, where no flash kernel runs (Korthikanti et al. 2022, arXiv 2205.05198) |
+| attention's scores | 5 x heads x tokens, without a flash kernel (Korthikanti et al. 2022, arXiv 2205.05198) |
 | logits | 10 bytes a word and token eager (16-bit, fp32, gradient), 6 with a fused loss |
 | the rest | 1 GiB CUDA context, 1.5 GiB communicators, 4 % fragmentation |
 
-The linter's MEM003 leaves the rest out and takes every kernel as fused: it warns only where no program could fit.
-MEM004 is an error: it counts weights, gradients and optimizer states alone, which no batch makes smaller.
+The linter's MEM003 leaves the rest out and takes kernels as fused, so its number is a lower bound.
+MEM004 is an error: it counts weights, gradients and optimizer states alone, which a smaller batch does not shrink.
 
 ## Time of a step
 
@@ -50,10 +52,10 @@ MEM004 is an error: it counts weights, gradients and optimizer states alone, whi
 | part | formula |
 |---|---|
 | matrix product m x k x n | (2 m k n + idle half wave) / sustained rate + operand_traffic x bytes / HBM |
-| attention | causal half of 4 x tokens x keys x width, 2.5 x backward; with scores in memory all, and 12 bytes each |
+| attention | causal half of 4 x tokens x keys x width, 2.5 x backward; whole with scores in memory, 12 bytes a score |
 | elementwise | passes x bytes that a layer writes / HBM; backward twice |
 | pipeline bubble | (stages - 1) / chunks x one pass (Narayanan et al. 2021, arXiv 2104.04473) |
-| ring | (n-1)/n x bytes / the slower of NVLink and network, and a latency for each hop; an all-reduce twice |
+| ring | (n-1)/n x bytes / the slower of NVLink and network, and a latency a hop; an all-reduce twice |
 | tree | an all-reduce with log2(nodes) hops, where that is faster |
 | data-parallel volume | ddp 2 S a step; ZeRO-1 2 S a step; ZeRO-2 S a pass and S a step; ZeRO-3, FSDP 3 S a pass |
 | overlap | what is longer than forward or backward shows, and `contention` of the rest |
@@ -69,11 +71,11 @@ kernels, what it overlaps) is a table of facts in `tools/trainyard/plan/stacks.p
 12 bytes a weight; the pause is the copy out of the GPU, the write goes on beside training. The best interval is Daly's,
 `sqrt(2 x pause x M) x (1 + sqrt(pause / 2M) / 3 + pause / 18M) - pause`, or twice the time of a write where that is
 longer. M is 1 / (nodes x rate). State your own rate under `forecast` of the cluster's facts: the one that is assumed is
-Meta's RSC-1's, and small jobs die of software rather, which no rate of nodes tells.
+Meta's RSC-1's, and small jobs die of software rather, which a rate of nodes does not tell.
 
 ## The constants
 
-The only numbers that were fitted: global, none for a row, a model or an author.
+The numbers that were fitted. They are global, not of a row, a model or an author.
 
 | constant | value | what it is | where it starts from |
 |---|---|---|---|
@@ -82,18 +84,18 @@ The only numbers that were fitted: global, none for a row, a model or an author.
 ACCURACY = """
 ## How far off
 
-Error: |forecast - measured| / measured, on tokens/s or an iteration's time. *Fitted*: constants of all sources. *Left
-out*: this source forecast with constants fitted to all the others. The second is what to expect of a new source; it
+Error: |forecast - measured| / measured, on tokens/s or an iteration's time. *Fitted*: with the constants above. *Left
+out*: this source forecast with constants fitted to the others. The second is what to expect of a new source; it
 flatters a little, since the formulas were chosen with these runs in sight.
 
-| source | rows | refused | fitted: median | 90 % | worst | left out: median | 90 % | worst |
+| source | rows | not forecast | fitted: median | 90 % | worst | left out: median | 90 % | worst |
 |---|---|---|---|---|---|---|---|---|
 """
 
 WHY = (
     (
         "mpt-a100_40gb-70b",
-        "Memory is full: PyTorch's allocator frees and asks anew in each pass, which is not modelled.",
+        "Memory is full: PyTorch's allocator frees and asks anew pass by pass, which is not modelled.",
     ),
     ("mpt-a100_40gb-13b", "One node of 40 GB GPUs with 13e9 weights: memory is full, as above."),
     ("mpt-h100_80gb-760m", "The same job is 9 % faster a GPU on two nodes; memory is full on one."),
@@ -102,12 +104,12 @@ WHY = (
         "Attention is most of the work, and one constant says how fast it runs at any length.",
     ),
     ("mpt-h100_80gb-13b", "4096 tokens a pass: eager FSDP hides less of its gathers behind so short layers."),
-    ("mpt-a100_80gb-13b", "79 % of the peak with full recomputation, the best of all A100 rows; the mean is lower."),
+    ("mpt-a100_80gb-13b", "79 % of the peak with full recomputation, the best of the A100 rows; the mean is lower."),
     ("titan24-8b-cp", "Long context with 8-bit products: attention is most of the work, and runs at another rate."),
     ("titan24-70b", "Tensor parallelism is taken as visible, and some of it is not."),
     ("ibm24-h100-13b", "`selective` means another choice of layers there."),
     ("ds-azure", "Offload to the host beside computing, over links that are not stated."),
-    ("mbridge-B200", "The only Blackwell run of one node; products at 8 bits vary with the recipe."),
+    ("mbridge-B200", "The Blackwell run on one node; products at 8 bits vary with the recipe."),
 )
 """Why rows are far off, by the beginning of their id."""
 
@@ -139,7 +141,7 @@ def _accuracy(rows: Sequence[Row], held: Mapping[str, Mapping[str, Any]]) -> lis
     found = summary(rows)
     everything = {"all": found, **found["by_source"]}
     return [
-        f"| {source} | {facts['rows']} | {facts['refused']} | {_three(facts)} | {_three(held.get(source, {}))} |"
+        f"| `{source}` | {facts['rows']} | {facts['refused']} | {_three(facts)} | {_three(held.get(source, {}))} |"
         for source, facts in everything.items()
     ]
 

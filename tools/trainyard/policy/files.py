@@ -15,7 +15,7 @@ from trainyard.generated import update
 from trainyard.pages import first_line
 from trainyard.policy import POLICIES
 from trainyard.policy.definition import definition
-from trainyard.policy.model import objects
+from trainyard.policy.model import Policy, objects
 from trainyard.rules import all_rules
 
 HOME = Path(__file__).resolve().parents[3]
@@ -70,12 +70,17 @@ def page(text: str) -> str:
     rules = all_rules()
     rows = [
         f"| [{rule.id}](rules/{rule.id}.md) | {first_line(rule)} | {', '.join(kind.name for kind in policy.kinds)} | "
-        f"{'refused' if rule.severity.label == 'error' else 'warned of'} |\n"
+        f"{'refused' if rule.severity.label == 'error' else 'warned of'}<!-- claim: {_claim(policy)} --> |\n"
         for policy in POLICIES
         for rule in (rules[policy.rule],)
     ]
     head = "| rule | what it says | kinds | such an object is |\n|---|---|---|---|\n"
     return _between(text, f"{head}{''.join(rows)}")
+
+
+def _claim(policy: Policy) -> str:
+    """Which tests hold a policy: the attacks where a Team or an account decides, the pages of rules elsewhere."""
+    return "attacks-are-refused-twice" if policy.with_team or policy.of_accounts else "policy-says-its-rule"
 
 
 def main() -> int:
