@@ -177,7 +177,7 @@ def test_both_say_the_same_of_every_field(account: Client, kind: tuple[str, str]
     assert refused or "PodGroup" in kind
 
 
-@pytest.mark.claim("unlisted-is-refused")
+@pytest.mark.claim("fields-that-nobody-thought-of")
 @pytest.mark.parametrize("kind", BUILT_IN, ids="/".join)
 def test_what_the_linter_refuses_no_server_takes(account: Client, kind: tuple[str, str]) -> None:
     """Where the API server has a word of its own, which may come first, it is enough that it does not take the object;

@@ -26,6 +26,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.claim("policies-are-scaled")
 @pytest.mark.parametrize(
     ("policy", "told"),
     [

@@ -101,7 +101,7 @@ WHY = (
     ("mpt-h100_80gb-760m", "The same job is 9 % faster a GPU on two nodes; memory is full on one."),
     (
         "mpt-h100_80gb-13b-s32768",
-        "Attention is most of the work, and one constant says how fast it runs at any length.",
+        "Attention is most of the work, and one constant says how fast it runs, short or long.",
     ),
     ("mpt-h100_80gb-13b", "4096 tokens a pass: eager FSDP hides less of its gathers behind so short layers."),
     ("mpt-a100_80gb-13b", "79 % of the peak with full recomputation, the best of the A100 rows; the mean is lower."),

@@ -80,7 +80,7 @@ def page(text: str) -> str:
 
 def _claim(policy: Policy) -> str:
     """Which tests hold a policy: the attacks where a Team or an account decides, the pages of rules elsewhere."""
-    return "attacks-are-refused-twice" if policy.with_team or policy.of_accounts else "policy-says-its-rule"
+    return "attacks-are-refused" if policy.with_team or policy.of_accounts else "policy-says-its-rule"
 
 
 def main() -> int:
