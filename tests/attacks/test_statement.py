@@ -56,7 +56,11 @@ def test_every_team_has_the_file_that_findings_name(cluster: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "error"),
     [
-        ("dnsPolicy: [ClusterFirst]", "dnsPolicy: ClusterFirst", "neither `any` nor a name behind a ="),
+        (
+            "dnsPolicy: [ClusterFirst, ClusterFirstWithHostNet]",
+            "dnsPolicy: ClusterFirst",
+            "neither `any` nor a name behind a =",
+        ),
         ("spec!: =Pod\n", "spec!: =Pods\n", "Pods"),
         ('"=": queue', '"=": queues', "queues"),
     ],

@@ -46,7 +46,9 @@ def test_in_a_fact_sheet_that_two_jobs_read(checkout: Repository) -> None:
     checkout.write(sheet, text + "# lint-jobs: ignore[NET002] no reason that holds\n")
     line = text.count("\n") + 1
 
-    assert found(checkout) == [("SUP001", sheet, line, ["clusters/gpu-east/argocd", other, LLAMA])]
+    assert found(checkout) == [
+        ("SUP001", sheet, line, ["clusters/gpu-east/argocd", "clusters/gpu-east/platform", other, LLAMA])
+    ]
     assert found(checkout, "jobs/research") == []
     assert found(checkout, LLAMA) == []
     checkout.replace(f"{other}/job.yaml", "  nodes: 4", "  nodes: [")
