@@ -1,5 +1,6 @@
 """A job is created once and never edited: what the design promises, played through against the API server."""
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -80,19 +81,16 @@ class Run:
 
 
 @pytest.fixture
-def run(ground: Ground, unit: Unit, request: pytest.FixtureRequest) -> Iterator[Run]:
-    """A job that runs: on two nodes, so that all of them fit at once."""
+def run(ground: Ground, unit: Unit) -> Iterator[Run]:
+    """A job that runs, on two nodes."""
     data = copy.deepcopy(job_of(unit).data)
-    data["metadata"]["name"] = request.node.name.replace("_", "-").removeprefix("test-")[:50].rstrip("-")
     data["spec"] |= {"completions": 2, "parallelism": 2}
     made = Run(ground, data)
     ground.client.acting_as(gitops("research")).apply(data)
     made.wait("two running pods", lambda: len(made.active()) == 2)
     yield made
-    try:
+    with contextlib.suppress(Refused):
         ground.client.delete(data)
-    except Refused:
-        return
     made.wait("end of the job's pods", lambda: not made.pods())
 
 
