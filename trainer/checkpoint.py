@@ -28,6 +28,9 @@ from trainer.storage import Damaged, Manifest, Storage, digest_of, write_synced
 IDLE, WRITING, WRITTEN, FAILED = range(4)
 """What a rank's part of a save is at."""
 
+MEETING_SECONDS = 60.0
+"""Least time in which the ranks of a save have to meet: a busy host takes seconds to connect them."""
+
 Say = Callable[[str], None]
 T = TypeVar("T")
 
@@ -37,7 +40,7 @@ class Saver:
 
     def __init__(self, storage: Storage, ranks: Ranks, config: Config, say: Say) -> None:
         self.storage, self.ranks, self.config, self.say = storage, ranks, config, say
-        waits = timedelta(seconds=config.checkpoint.timeout_seconds)
+        waits = timedelta(seconds=max(config.checkpoint.timeout_seconds, MEETING_SECONDS))
         self.group: Any = dist.new_group(backend="gloo", timeout=waits)
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self.stage = Stage()

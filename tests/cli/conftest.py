@@ -17,14 +17,17 @@ def empty(tmp_path: Path) -> Repository:
     return repository
 
 
+JOBS = ("jobs/research/gpt2-124m", "jobs/research/llama-8b-sft")
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Repository:
-    """A copy of two of this repository's jobs and all that they are made of, committed to a branch called main.
+    """A copy of two of this repository's jobs and of their clusters, committed to a branch called main.
 
     No Flux is told of them, so that a test may add and rename jobs without a list.
     """
     repository = Repository(tmp_path / "repository")
-    for part in ("base", "clusters", "overlays", "jobs/research/gpt2-124m", "jobs/research/llama-8b-sft"):
+    for part in ("base", "overlays", *("clusters/gpu-east", "clusters/lab-west"), *JOBS):
         shutil.copytree(HOME / part, repository.root / part, ignore=shutil.ignore_patterns("flux"))
     subprocess.run(["git", "init", "--quiet", "--initial-branch=main", repository.root], check=True)
     repository.commit()

@@ -201,7 +201,7 @@ def test_a_job_is_not_edited_under_its_old_name(checkout: Repository) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new", "line"),
-    [("base/torchrun", "base/jobset", 5), ("clusters/gpu-east/facts", "clusters/gpu-north/facts", 6)],
+    [("base/torchrun", "base/jobset", 5), ("clusters/gpu-east/facts", "clusters/lab-west/facts", 6)],
 )
 def test_a_job_does_not_move_under_its_old_name(checkout: Repository, old: str, new: str, line: int) -> None:
     checkout.git("switch", "--quiet", "--create", "branch")

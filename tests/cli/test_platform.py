@@ -170,6 +170,11 @@ ALONE = "clusters/gpu-south"
 """A cluster on which no job lands."""
 
 
+def add_a_cluster(checkout: Repository) -> None:
+    shutil.copytree(HOME / ALONE, checkout.root / ALONE)
+    checkout.commit()
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
@@ -178,6 +183,7 @@ ALONE = "clusters/gpu-south"
     ],
 )
 def test_a_cluster_without_jobs_is_judged(file: str, old: str, new: str, checkout: Repository) -> None:
+    add_a_cluster(checkout)
     checkout.replace(file, old, new)
 
     for arguments in ((), ("--changed", "main"), ("--pre-commit", file)):
@@ -189,7 +195,7 @@ def test_a_cluster_without_jobs_is_judged(file: str, old: str, new: str, checkou
 
 def test_clusters_before_their_first_job(checkout: Repository) -> None:
     shutil.rmtree(checkout.root / "jobs")
-    checkout.commit()
+    add_a_cluster(checkout)
 
     done = checkout.lint()
     checkout.replace(f"{ALONE}/facts/cluster.yaml", "scratch: 500Gi", "scratch: 500GB")

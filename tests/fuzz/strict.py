@@ -71,7 +71,7 @@ def html(page: str, tags: Iterable[str]) -> None:
     assert "&" not in _REFERENCE.sub("", text)
 
 
-_CODE = r"<code>(?:[A-Za-z0-9 ,/=%-]|&#[0-9]+;)*</code>"
+_CODE = r"<code>(?:[A-Za-z0-9 ,/=%-]|&#[0-9]+;|<!---->)*</code>"
 _WORDS = r"[A-Za-z0-9 ,:;()]*"
 _LINES = re.compile(
     "|".join(

@@ -63,4 +63,4 @@ def test_the_list_of_jobs_is_put_right(root: Path) -> None:
         done = Repository(root).lint("--fix")
         fixed = files[0].read_text()
 
-    assert (done.returncode, fixed) == (0, right), done.stdout
+    assert (done.returncode, fixed) == (0, right), done.stdout + done.stderr

@@ -87,7 +87,7 @@ def test_another_cluster_is_planned_with_its_own_facts(checkout: Path) -> None:
 
     assert there.json["gpu"] == "A100-SXM-80GB"
     assert there.json["fabric"] == {"name": "ethernet", "transport": "sockets", "bytes_per_second": 25e9}
-    assert there.json["quota"]["of_cluster"] == 48
+    assert there.json["quota"]["of_cluster"] == 128
 
 
 def test_more_nodes_than_the_cluster_has_never_start(checkout: Path) -> None:

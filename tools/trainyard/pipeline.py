@@ -114,7 +114,8 @@ def lint(
     digests = Digests(root)
     run = _Run(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress)
     applied = entry_targets(root) if found.whole else []
-    everything = [*found.targets, *applied]
+    named = {target.name for target in found.targets}
+    everything = [*found.targets, *(target for target in applied if target.name not in named)]
     targets, errors = everything, list(found.errors)
     if any(target.name == STDIN for target in targets):
         try:
