@@ -38,9 +38,11 @@ def make_checkout(place: Path) -> Path:
     for name in SOURCES:
         shutil.copytree(HOME / name, place / name, ignore=shutil.ignore_patterns("flux"))
     quota = place / "clusters/lab-west/platform/research/resource-quota.yaml"
-    whole = 'requests.nvidia.com/gpu: "128"'
-    assert whole in quota.read_text()
-    quota.write_text(quota.read_text().replace(whole, 'requests.nvidia.com/gpu: "48"'))
+    text = quota.read_text()
+    for whole, part in (("1424", "544"), ("14464Gi", "5464Gi"), ('"128"', '"48"')):
+        assert whole in text
+        text = text.replace(whole, part)
+    quota.write_text(text)
     return place
 
 
