@@ -82,7 +82,11 @@ def add_manifest(root: Path, name: str, text: str) -> str:
 def add_refused(root: Path) -> list[str]:
     """One job or manifest for each way to be refused."""
     pod = "/template/spec"
-    helper = {"name": "fetch", "image": "fetch", "resources": {"limits": {"cpu": "200", "memory": "1Gi"}}}
+    helper = {
+        "name": "fetch",
+        "image": "registry.example.com/fetch",
+        "resources": {"limits": {"cpu": "200", "memory": "1Gi"}},
+    }
     helper["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     return [
         add_manifest(root, "bad-quantity", CLAIM.format(rest="  resources: {requests: {storage: 10Gb}}\n")),
@@ -90,6 +94,12 @@ def add_refused(root: Path) -> list[str]:
         add_job(root, "kind-of-the-platform", extra=ROLE),
         add_job(root, "larger-than-a-node", patch=[{"op": "add", "path": f"{pod}/initContainers", "value": [helper]}]),
         add_job(root, "over-quota", spec={"nodes": 7, "batch": {"micro": 15, "accumulation": 1, "global": 840}}),
-        add_job(root, "pod-security", patch=[{"op": "add", "path": f"{pod}/hostNetwork", "value": True}]),
+        add_job(
+            root,
+            "pod-security",
+            patch=[
+                {"op": "add", "path": f"{pod}/containers/0/securityContext/capabilities/add", "value": ["IPC_LOCK"]}
+            ],
+        ),
         add_job(root, "unknown-field", patch=[{"op": "add", "path": f"{pod}/restartsPolicy", "value": "Never"}]),
     ]

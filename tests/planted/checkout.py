@@ -63,12 +63,16 @@ class Checkout:
         return found.code, found.json
 
     def expect(self, *expected: Found, lint: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-        """Lint all jobs, and hold what is found against all that should be. Returns the findings for a closer look."""
+        """Lint all jobs, and hold what is found of them against all that should be. Returns the findings.
+
+        What a wrong fact makes wrong on the platform of its cluster too is left out.
+        """
         code, document = self.lint(*lint)
-        findings: list[dict[str, Any]] = document["findings"]
+        told: list[dict[str, Any]] = document["findings"]
+        findings = [each for each in told if not each["jobs"] or any("clusters/" not in job for job in each["jobs"])]
         found, wanted = sorted(map(_line, findings)), sorted(map(self._line, expected))
         assert found == wanted, "\n".join(["found:", *found, "wanted:", *wanted])
-        bad_input = any(found.rule == "INP001" for found in expected)
+        bad_input = any(each["rule"] == "INP001" for each in told)
         assert code == (2 if bad_input else 1 if expected else 0)
         return findings
 

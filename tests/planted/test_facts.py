@@ -128,14 +128,30 @@ def test_fewer_gpus_than_ranks(checkout: Checkout) -> None:
             "gpusPerNode: ▸8",
             "Job/research/gpt2-124m",
             f"{LLAMA_TRAINER}.env[PET_NPROC_PER_NODE]",
-        )
+        ),
+        Found(
+            "CTR033",
+            "clusters/lab-west/platform/research/resource-quota.yaml",
+            'requests.nvidia.com/gpu: ▸"128"',
+            "ResourceQuota/research/team",
+            "spec.hard[requests.nvidia.com/gpu]",
+            jobs=(GPT2,),
+        ),
     )
 
 
 def test_fewer_nodes_than_a_job_takes(checkout: Checkout) -> None:
     checkout.replace(EAST, "nodes: 32", "nodes: 2")
     checkout.expect(
-        Found("CTR011", f"{LLAMA}/job.yaml", "nodes: ▸4", "TrainingJob/research/llama-8b-sft", "spec.nodes")
+        Found("CTR011", f"{LLAMA}/job.yaml", "nodes: ▸4", "TrainingJob/research/llama-8b-sft", "spec.nodes"),
+        Found(
+            "CTR033",
+            "clusters/gpu-east/platform/research/resource-quota.yaml",
+            'requests.nvidia.com/gpu: ▸"256"',
+            "ResourceQuota/research/team",
+            "spec.hard[requests.nvidia.com/gpu]",
+            jobs=(LLAMA,),
+        ),
     )
 
 

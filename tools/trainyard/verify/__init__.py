@@ -110,6 +110,9 @@ def _on_own_server(root: Path, cluster: str, jobs: Sequence[Made], shelf: Shelf,
         return [each for each in platform if each.findings]
 
 
+_SENTINEL = "trainyard-verify-policies"
+
+
 def _account(unit: Unit) -> User | None:
     """Whom a job is applied as; None where no object of it has a namespace."""
     return next((gitops(item.namespace) for item in unit.objects if item.namespace), None)
@@ -135,6 +138,39 @@ def _apply(admin: Client, platform: Unit) -> Iterator[tuple[Rule, Problem]]:
         yield from _answers(admin, item, dry_run=False)
         if item.kind == "CustomResourceDefinition":
             wait_for(admin, item)
+    if any(item.kind == "ValidatingAdmissionPolicyBinding" for item in platform.objects):
+        _wait_for_policies(admin)
+
+
+def _wait_for_policies(admin: Client) -> None:
+    """Wait until admission policies that were made before are in force, which the API server says nowhere.
+
+    It takes up all that there are together, so one made after them that refuses an object of one name tells.
+    """
+    named = {"metadata": {"name": _SENTINEL}}
+    group = {"apiVersion": "admissionregistration.k8s.io/v1", **named}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["namespaces"]}
+    admin.apply(
+        {
+            **group,
+            "kind": "ValidatingAdmissionPolicy",
+            "spec": {
+                "matchConstraints": {"resourceRules": [{**rule, "resourceNames": [_SENTINEL]}]},
+                "validations": [{"expression": "false"}],
+            },
+        }
+    )
+    binding = {"policyName": _SENTINEL, "validationActions": ["Deny"]}
+    admin.apply({**group, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding})
+
+    def is_refused() -> bool:
+        try:
+            admin.apply({"apiVersion": "v1", "kind": "Namespace", **named}, dry_run=True)
+        except Refused:
+            return True
+        return False
+
+    admin.until("the admission policies", is_refused)
 
 
 def wait_for(admin: Client, definition: Object) -> None:
