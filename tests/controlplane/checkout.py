@@ -84,7 +84,7 @@ def add_refused(root: Path) -> list[str]:
     pod = "/template/spec"
     helper = {
         "name": "fetch",
-        "image": "registry.example.com/fetch",
+        "image": f"registry.example.com/fetch@sha256:{'0' * 64}",
         "resources": {"limits": {"cpu": "200", "memory": "1Gi"}},
     }
     helper["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -94,12 +94,6 @@ def add_refused(root: Path) -> list[str]:
         add_job(root, "kind-of-the-platform", extra=ROLE),
         add_job(root, "larger-than-a-node", patch=[{"op": "add", "path": f"{pod}/initContainers", "value": [helper]}]),
         add_job(root, "over-quota", spec={"nodes": 7, "batch": {"micro": 15, "accumulation": 1, "global": 840}}),
-        add_job(
-            root,
-            "pod-security",
-            patch=[
-                {"op": "add", "path": f"{pod}/containers/0/securityContext/capabilities/add", "value": ["IPC_LOCK"]}
-            ],
-        ),
+        add_job(root, "pod-security", patch=[{"op": "add", "path": f"{pod}/hostNetwork", "value": True}]),
         add_job(root, "unknown-field", patch=[{"op": "add", "path": f"{pod}/restartsPolicy", "value": "Never"}]),
     ]
