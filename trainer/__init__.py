@@ -17,6 +17,7 @@ stop, control, loop      the steps, what ranks tell each other in them, and how 
 straggler, exposed,
 metrics, report          what can be seen of it
 
-ray, tensorflow          the same keys under other masters
+ray, tensorflow,
+tensorflow_decoder       the same keys under other masters
 made_up, tokenise, bench datasets, and what training rests on, measured
 """
