@@ -7,6 +7,7 @@ is at. The kernel ends it at `limits.JUDGE_SECONDS` of processor time for one it
 
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -115,6 +116,11 @@ _PATIENCE = 5.0
 """Seconds in which a process that is told to end may end what it started."""
 
 
+def _largest(used: resource.struct_rusage) -> int:
+    """Bytes of memory that a process held at most."""
+    return used.ru_maxrss if sys.platform == "darwin" else used.ru_maxrss << 10
+
+
 class _Process:
     """A forked process, which answers through a pipe."""
 
@@ -123,8 +129,9 @@ class _Process:
         self.is_silent = False
         self.is_done = False
         self.code: int | None = None
-        self.largest = 0
-        """Bytes of memory that it held at most, known once it has ended."""
+        self.before = _largest(resource.getrusage(resource.RUSAGE_SELF))
+        self.grown = 0
+        """Bytes of memory that it held at most beyond what this process has, known once it has ended."""
         self.output, answers = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -175,7 +182,7 @@ class _Process:
         pid, status, used = os.wait4(self.pid, flags)
         if pid:
             self.code = os.waitstatus_to_exitcode(status)
-            self.largest = used.ru_maxrss if sys.platform == "darwin" else used.ru_maxrss << 10
+            self.grown = _largest(used) - self.before
         return bool(pid)
 
     def place_and_end(self) -> tuple[int, Ended | None]:
@@ -187,7 +194,7 @@ class _Process:
             why = f"takes longer than {limits.JUDGE_SECONDS} s of processor time to judge"
             return item, Ended(at, why, too_much=True)
         killed = self.code is not None and self.code < 0
-        if self.code == _EXIT_MEMORY or (killed and self.largest > limits.JUDGE_BYTES // 2):
+        if self.code == _EXIT_MEMORY or (killed and self.grown > limits.JUDGE_BYTES // 2):
             return item, Ended(at, f"needs more than {limits.JUDGE_BYTES >> 20} MiB of memory to judge", too_much=True)
         if self.code == EXIT_INTERRUPTED:
             raise KeyboardInterrupt
@@ -256,7 +263,6 @@ _held: dict[int, tuple[int, int]] = {}
 
 def _hold() -> None:
     """Bound the memory of this process; `Here.begin` bounds its time."""
-    import resource
 
     _lower(resource.RLIMIT_CORE, 0)  # the kernel leaves a dump of what it ends for its time
     _held[resource.RLIMIT_CPU] = resource.getrlimit(resource.RLIMIT_CPU)
@@ -269,13 +275,11 @@ def _hold() -> None:
 
 def _hold_seconds() -> None:
     if _held:
-        import resource
 
         _lower(resource.RLIMIT_CPU, int(time.process_time()) + 1 + limits.JUDGE_SECONDS)
 
 
 def _lower(limit: int, to: int) -> None:
-    import resource
 
     _, most = resource.getrlimit(limit)
     resource.setrlimit(limit, (to if most == resource.RLIM_INFINITY else min(to, most), most))
@@ -287,7 +291,6 @@ def unbounded() -> Iterator[None]:
     if not _held:
         yield
         return
-    import resource
 
     now = {limit: resource.getrlimit(limit) for limit in _held}
     for limit, before in _held.items():
