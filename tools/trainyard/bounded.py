@@ -275,7 +275,6 @@ def _hold() -> None:
 
 def _hold_seconds() -> None:
     if _held:
-
         _lower(resource.RLIMIT_CPU, int(time.process_time()) + 1 + limits.JUDGE_SECONDS)
 
 
