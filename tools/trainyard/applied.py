@@ -35,7 +35,7 @@ def entry_of(folder: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def without_echoes(judgements: Sequence[Judgement], entries: Collection[str], sources: Sources) -> list[Judgement]:
+def told_by_no_job(judgements: Sequence[Judgement], entries: Collection[str], sources: Sources) -> list[Judgement]:
     """The judgements, those of entry points without the broken input that a job tells better: they share its facts."""
     places = [
         finding.place.position

@@ -263,7 +263,6 @@ _held: dict[int, tuple[int, int]] = {}
 
 def _hold() -> None:
     """Bound the memory of this process; `Here.begin` bounds its time."""
-
     _lower(resource.RLIMIT_CORE, 0)  # the kernel leaves a dump of what it ends for its time
     _held[resource.RLIMIT_CPU] = resource.getrlimit(resource.RLIMIT_CPU)
     with suppress(OSError):  # without /proc, the memory of a process is not known, and seldom bounded by the kernel
@@ -279,7 +278,6 @@ def _hold_seconds() -> None:
 
 
 def _lower(limit: int, to: int) -> None:
-
     _, most = resource.getrlimit(limit)
     resource.setrlimit(limit, (to if most == resource.RLIM_INFINITY else min(to, most), most))
 
@@ -290,7 +288,6 @@ def unbounded() -> Iterator[None]:
     if not _held:
         yield
         return
-
     now = {limit: resource.getrlimit(limit) for limit in _held}
     for limit, before in _held.items():
         resource.setrlimit(limit, before)

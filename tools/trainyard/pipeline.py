@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard import bounded, codec, limits
-from trainyard.applied import entry_of, entry_targets, without_echoes
+from trainyard.applied import entry_of, entry_targets, told_by_no_job
 from trainyard.bounded import Ended, Here
 from trainyard.brief import brief, told_briefly
 from trainyard.cache import LINK, Cache, Digests, text_digest
@@ -153,7 +153,7 @@ def lint(
     if found.whole:
         jobs = [target.name for target in targets if target.kind is TargetKind.JOB]
         beside += overbooked(root, jobs, sources, changed=changed is not None)
-    judgements = without_echoes(run.judge(targets), {target.name for target in applied}, sources)
+    judgements = told_by_no_job(run.judge(targets), {target.name for target in applied}, sources)
     exempt = exemptions(root, sources)
     beside += exempt.findings
     unread = [input_finding(error, error.file) for error in (*errors, *exempt.errors)]

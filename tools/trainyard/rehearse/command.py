@@ -69,10 +69,10 @@ def parser() -> argparse.ArgumentParser:
         "--program", action="append", default=[], metavar="NAME=PATH", help="what stands in for a program of the image"
     )
     parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of every container, for now"
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="one more variable of every container"
     )
     parser.add_argument(
-        "--arg", action="append", default=[], metavar="WORD", help="one more argument of the training program, for now"
+        "--arg", action="append", default=[], metavar="WORD", help="one more argument of the training program"
     )
     parser.add_argument(
         "--step-pattern", metavar="REGEX", help="how a line tells of a step: a group for its number, as in 'at (\\d+)'"
