@@ -171,7 +171,7 @@ ALONE = "clusters/gpu-south"
 
 
 def add_a_cluster(checkout: Repository) -> None:
-    shutil.copytree(HOME / ALONE, checkout.root / ALONE)
+    shutil.copytree(HOME / ALONE, checkout.root / ALONE, ignore=shutil.ignore_patterns("flux"))
     checkout.commit()
 
 

@@ -1,6 +1,7 @@
 """python -m tests.trainer.altered HOW ARGUMENT...: the trainer with a mistake, or with somebody looking on.
 
 untied   embedding and head are not made one
+slow     storage takes the first save only once it was told to be late, an hour by the trainer's clock
 memory   standard error says how many bytes a resume adds to the process at its most, and which collectives a save calls
 waits    standard error says where the host waited for a number in each step
 gathers  standard error says how many numbers were gathered in each step
@@ -9,6 +10,7 @@ gathers  standard error says how many numbers were gathered in each step
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,22 @@ from trainer.transformer import Transformer
 
 def untied() -> None:
     Transformer.tie = lambda _: None  # type: ignore[method-assign,assignment]
+
+
+def slow() -> None:
+    begin, write = checkpoint.Saver.begin, checkpoint.Saver._write
+
+    def an_hour_ago(self: checkpoint.Saver, *arguments: Any) -> None:
+        begin(self, *arguments)
+        self.started -= 3600 if self.newest is None else 0
+
+    def waiting(self: checkpoint.Saver, *arguments: Any) -> None:
+        while self.newest is None and not self.late:
+            time.sleep(0.001)
+        write(self, *arguments)
+
+    checkpoint.Saver.begin = an_hour_ago  # type: ignore[method-assign]
+    checkpoint.Saver._write = waiting  # type: ignore[method-assign]
 
 
 class Collectives(TorchDispatchMode):
@@ -121,7 +139,7 @@ def say(what: str, value: object) -> None:
 
 
 if __name__ == "__main__":
-    {"untied": untied, "memory": memory, "waits": waits, "gathers": gathers}[sys.argv[1]]()
+    {"untied": untied, "slow": slow, "memory": memory, "waits": waits, "gathers": gathers}[sys.argv[1]]()
     code = main(sys.argv[2:])
     sys.stderr.flush()
     os._exit(code)
