@@ -39,8 +39,8 @@ def slow() -> None:
             time.sleep(0.001)
         write(self, *arguments)
 
-    checkpoint.Saver.begin = an_hour_ago  # type: ignore[method-assign]
-    checkpoint.Saver._write = waiting  # type: ignore[method-assign]
+    checkpoint.Saver.begin = an_hour_ago  # type: ignore[method-assign,assignment]
+    checkpoint.Saver._write = waiting  # type: ignore[method-assign,assignment]
 
 
 class Collectives(TorchDispatchMode):
