@@ -14,7 +14,9 @@ REPOSITORY = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("untouched")
-    for folder in ("base", "overlays", "clusters", "jobs/research/gpt2-124m", "jobs/research/llama-8b-sft"):
+    jobs = ("jobs/research/gpt2-124m", "jobs/research/llama-8b-sft")
+    clusters = ("clusters/gpu-east", "clusters/lab-west")
+    for folder in ("base", "overlays", *clusters, *jobs):
         shutil.copytree(REPOSITORY / folder, root / folder, ignore=shutil.ignore_patterns("flux"))
     subprocess.run(["git", "init", "-q", "--template=", root], check=True)
     return root

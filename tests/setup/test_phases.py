@@ -15,7 +15,9 @@ case "$*" in *"$FAILS"*) exit 7 ;; esac
 """Says what it would run."""
 
 RUFF, TYPES, TRAINER_TYPES = "-m ruff check", "-m mypy --no-error-summary --exclude", "--python-executable"
-TESTS, TRAIN, REHEARSE = "-m pytest -m not torch and not rehearsal", "-m pytest -m torch", "-m pytest -m rehearsal"
+TESTS, TRAIN = "-m pytest -m not torch and not rehearsal and not long", "-m pytest -m torch and not long"
+REHEARSE = "-m pytest -m rehearsal"
+LONG, LONG_TRAIN, PRODUCT = "-m pytest -m long and not torch", "-m pytest -m long and torch", "-m pytest -m  -rs"
 ALL = [RUFF, TYPES, TRAINER_TYPES, TESTS, TRAIN, REHEARSE]
 
 
@@ -62,6 +64,19 @@ def test_without_all_types_and_tests_count(fails: str, code: int, phases: Path, 
     assert ("-m pytest" in done.stdout) == (fails != TYPES)
 
 
+@pytest.mark.parametrize("fails", [LONG, LONG_TRAIN, PRODUCT])
+def test_every_phase_of_the_night_counts(fails: str, phases: Path, run: Run) -> None:
+    done = run(phases / "tools/test", "--nightly", FAILS=fails)
+
+    ran = [line for line in done.stdout.splitlines() if line.startswith("ran ") and "-m pytest" in line]
+    assert done.returncode == 7
+    assert [phase for phase in (LONG, LONG_TRAIN, PRODUCT) if any(phase in line for line in ran)] == [
+        LONG,
+        LONG_TRAIN,
+        PRODUCT,
+    ]
+
+
 @pytest.mark.parametrize(("option", "cover"), [((), ""), (("--all",), "3"), (("--nightly",), "all")])
 def test_what_goes_together_is_drawn_as_widely_as_there_is_time(
     option: tuple[str, ...], cover: str, phases: Path, run: Run
@@ -69,5 +84,6 @@ def test_what_goes_together_is_drawn_as_widely_as_there_is_time(
     lines = run(phases / "tools/test", *option, FAILS="nothing").stdout.splitlines()
 
     started = [line.split(" ", 2)[1:] for line in lines if line.startswith("cover ") and "-m pytest" in line]
-    assert {drawn for drawn, _ in started} == {cover}
+    drawn = {each for each, words in started if "-m long" not in words}
+    assert drawn == {cover}
     assert any(words.endswith(" tests/product") for _, words in started) == (option == ("--nightly",))

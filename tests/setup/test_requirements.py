@@ -68,6 +68,7 @@ def test_pre_commit_runs_the_same_ruff() -> None:
 
 
 @pytest.mark.slow_build
+@pytest.mark.long
 def test_compiling_again_gives_the_same_bytes(checkout: Path, run: Run) -> None:
     before = {path.name: path.read_bytes() for path in (checkout / "requirements").iterdir()}
 

@@ -148,6 +148,7 @@ def test_vision_classifier_learns(images: object, train: Trainer) -> None:
     assert "samples_per_second" in run.result
 
 
+@pytest.mark.long
 def test_compiled_layers_train_alike(train: Trainer) -> None:
     plain = train("run=plain", "steps=3", "warmup_steps=1")
     compiled = train("run=compiled", "steps=3", "warmup_steps=1", "compile=true")

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.torch
 KILLS = 20
 
 
+@pytest.mark.long
 def test_twenty_kills_change_nothing(train: Trainer) -> None:
     """Two ranks; kill -9 for one at a random moment, and soon after for the other, as a launcher would."""
     keys = ["steps=200", "checkpoint.every_steps=5", "checkpoint.background=true"]

@@ -80,7 +80,7 @@ def test_weights_are_those_of_pytorchs_model() -> None:
 
 
 @pytest.mark.claim("tfjob-trains-the-preset")
-@pytest.mark.parametrize("name", ["gpt-tiny", "llama-tiny", "llama-tiny-tied"])
+@pytest.mark.parametrize("name", ["gpt-tiny", pytest.param("llama-tiny", marks=pytest.mark.long), "llama-tiny-tied"])
 def test_curve_is_that_of_pytorch(train: Trainer, tmp_path: Path, name: str) -> None:
     """From the same weights on, two replicas with two passes each come to the loss, the norm and the rate of one rank
     of PyTorch with one pass, step by step."""
@@ -108,6 +108,7 @@ def test_curve_is_that_of_pytorch(train: Trainer, tmp_path: Path, name: str) -> 
     assert (ours.result["world_size"], in_parts.result["world_size"]) == (1, 2)
 
 
+@pytest.mark.long
 @pytest.mark.claim("tfjob-trains-the-preset")
 def test_passes_of_a_step_do_not_take_memory_together(train: Trainer) -> None:
     keys = ["model=gpt-10m", "sequence_length=128", "global_batch=64", "steps=3", "data.workers=0"]
