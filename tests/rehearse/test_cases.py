@@ -44,6 +44,7 @@ def test_a_bad_case_is_told_by_its_cause(rehearsed: Rehearsed, case: Path) -> No
     assert any(told.startswith(rule) and cause in told for told in rehearsed.findings), said(rehearsed)
 
 
+@pytest.mark.claim("saves-when-told")
 @pytest.mark.parametrize(
     "rehearsed", [CASES[case] for case in GOOD], indirect=True, ids=[case.parent.name for case in GOOD]
 )

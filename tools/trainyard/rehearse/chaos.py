@@ -29,6 +29,8 @@ ELASTIC_STEPS = 160
 """The same where a world is to shrink and to grow again before the end."""
 ELASTIC_SECONDS = 90.0
 """Silence of a world that shrinks: torchrun takes a node for dead after 15 s, and waits for another one for 30 s."""
+UNSAVED_STEPS = 10
+"""Steps after which a job that has written nothing is told to stop, or its disk slowed, all the same."""
 AWAY_STEPS = 10
 """Steps that an elastic job takes without a node that is lost, before the node is back."""
 AWAY_SECONDS = 10
@@ -56,6 +58,10 @@ class Event:
     def steps(self, *, elastic: bool) -> int:
         """Steps that a run needs for it to happen before the end."""
         return self.step + (ELASTIC_STEPS if elastic and self.kind == "lose-node" else STEPS_AFTER)
+
+    def saves_only_then(self, reached: int) -> bool:
+        """Whether a job that has written nothing so far may do so when this happens."""
+        return self.kind in ("preempt", "slow-disk") and reached >= self.step + UNSAVED_STEPS
 
     @property
     def bytes_per_second(self) -> float:
@@ -143,7 +149,7 @@ class Chaos:
         due = [each for each in self.events if each.step <= reached]
         there = self._saved(reached) if due else []
         if due and not there and (self.kept is not None or self.written is not None):
-            return
+            due = [each for each in due if self.kept is None and each.saves_only_then(reached)]
         for each in due:
             if all(pod.over for pod in engine.pods.values()):
                 break  # it happens to the pods that follow

@@ -19,7 +19,7 @@ from trainyard.rules.world import one_a_gpu, ranks
 from trainyard.sources import Sources
 from trainyard.unit import Unit
 from trainyard.workload import workloads
-from trainyard.workload.model import Workload
+from trainyard.workload.model import Launch, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,14 @@ def _ranks(job: Workload) -> int | None:
     """Ranks that its launcher starts, or those that its GPUs could take where it is told of fewer, or of no peers."""
     started, mains = ranks(job), [pod_set.main() for pod_set in job.pod_sets]
     launches = [main.launch for main in mains if main is not None and main.launch is not None]
-    told = any(each.option("np") is not None or each.option("standalone") is not None for each in launches)
-    return max(started, one_a_gpu(job) or 0) if started and told else started
+    return max(started, one_a_gpu(job) or 0) if started and any(map(_of_its_pod, launches)) else started
+
+
+def _of_its_pod(launch: Launch) -> bool:
+    """Whether a launcher may count the ranks of its own pod alone."""
+    processes = launch.option("num_processes")
+    alone = launch.option("np") is not None or launch.option("standalone") is not None
+    return alone or (processes is not None and processes.implied)
 
 
 def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Path) -> Loaded:
