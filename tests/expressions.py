@@ -67,7 +67,7 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
 def _named(file: Path, tree: ast.Module) -> Iterator[Expression]:
     """Those that a module holds under a name, alone or among others."""
     source = ast.unparse(tree)
-    if "pattern(" not in source and "re.compile(" not in source:
+    if "re.compile(" not in source:
         return
     module = importlib.import_module(".".join(file.relative_to(TOOLS).with_suffix("").parts))
     for name in _assigned(tree):

@@ -1,6 +1,7 @@
 """The folders of a cluster that Argo CD and Flux apply beside its jobs, and the way by which they come to each."""
 
 import posixpath
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,13 @@ from trainyard.errors import InputError
 from trainyard.kustomization import files_read
 from trainyard.listed import clusters, is_in_place
 from trainyard.outcome import Judgement
-from trainyard.patterns import pattern
 from trainyard.sources import Sources
 
 ENTRIES = ("argocd", "flux", "flux/jobs", "flux/teams")
 """Folders below clusters/<name> that say what is applied, by whom and from where. An administrator applies argocd or
 flux once, by hand; these lead to all others, as long as rule GIT021 has nothing to say of them."""
 
-_ENTRY = pattern(rf"clusters/([^/]+)/({'|'.join(ENTRIES)})\Z")
+_ENTRY = re.compile(rf"clusters/([^/]+)/({'|'.join(ENTRIES)})\Z")
 
 
 def entry_targets(root: Path) -> list[Target]:

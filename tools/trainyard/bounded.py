@@ -13,12 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from struct import Struct
 from typing import NoReturn
 
 from trainyard import limits
 from trainyard.errors import EXIT_INTERRUPTED, Fault, InputError, UsageError
-from trainyard.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
 """What findings show of long texts: enough to know them again."""
 
+import re
 from dataclasses import replace
 
 from trainyard.finding import Finding
-from trainyard.patterns import pattern
 
 MESSAGE = 400
 """Characters of a message, and of what it advises."""
 _WORD = 100
 """Characters of a word without blanks: a command line in base64, the name of an image."""
-_LONG_WORD = pattern(rf"\S{{{_WORD + 1},}}")
+_LONG_WORD = re.compile(rf"\S{{{_WORD + 1},}}")
 _END = 40
 """Characters of the end that are kept, where arithmetic and file names have what matters."""
 _CUT = "..."

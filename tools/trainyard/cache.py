@@ -14,11 +14,11 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trainyard import limits
-from trainyard.frozen import dataclass
 
 ABSENT = "absent"
 FOLDER = "folder"

@@ -7,14 +7,12 @@ millisecond. `python -m trainyard.catalogue` rewrites that file.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from trainyard.errors import Fault
-from trainyard.frozen import dataclass
-from trainyard.patterns import pattern
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas" / "communication"
 
@@ -44,10 +42,10 @@ _LIBRARIES = {
     "deepspeed": "DeepSpeed",
 }
 _CHOICE_FUNCTIONS = ("allgather", "allreduce", "broadcast", "reduce", "reducescatter")
-_INTERFACE = pattern(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,14}(:\d+)?\Z")
+_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,14}(:\d+)?\Z")
 _LONGEST = 40
 """Characters of a number that a library can hold."""
-_C_INTEGER = pattern(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)\Z")
+_C_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,10 @@
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainyard.errors import UsageError
-from trainyard.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,8 @@ the line below it. Headings are not.
 
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from trainyard.frozen import dataclass
 
 HOME = Path(__file__).resolve().parents[2]
 WORDS = (

@@ -1,7 +1,8 @@
 """What a cluster holds before any job comes: clusters/<name>/platform, rendered once a run for all its jobs."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,9 @@ from trainyard.discover import KUSTOMIZATION_NAMES, Target, TargetKind
 from trainyard.errors import InputError
 from trainyard.fieldpath import Path as FieldPath
 from trainyard.finding import Position
-from trainyard.frozen import dataclass
 from trainyard.kustomization import has_kustomization, load_graph
 from trainyard.objects import Object
 from trainyard.origin import Origin, Trace
-from trainyard.patterns import pattern
 from trainyard.render import Rendering, render
 from trainyard.sources import Sources
 from trainyard.unit import Unit
@@ -23,7 +22,7 @@ from trainyard.unit import Unit
 if TYPE_CHECKING:
     from trainyard.rendered import Prepared
 
-_NAME = pattern(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")
 _OUR_GROUP = "trainyard.dev/"
 
 

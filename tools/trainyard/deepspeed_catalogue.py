@@ -6,12 +6,12 @@ DeepSpeed and not before. `python -m trainyard.deepspeed_catalogue` rewrites tha
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from trainyard.errors import Fault
-from trainyard.frozen import dataclass
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas" / "deepspeed"
 

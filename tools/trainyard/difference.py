@@ -1,10 +1,10 @@
 """A value that was copied, against what it ends as."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.fieldpath import Path
-from trainyard.frozen import dataclass
 from trainyard.hashed import is_hashed_form
 
 

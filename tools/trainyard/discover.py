@@ -4,12 +4,11 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from trainyard.errors import InputError, UsageError
-from trainyard.frozen import dataclass
-from trainyard.patterns import pattern
 
 KUSTOMIZATION_NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
@@ -215,7 +214,7 @@ def _is_job_place(name: str) -> bool:
     return len(parts) == 3 and parts[0] == "jobs"
 
 
-_TRAINING_JOB = pattern(rb"^kind: *[\"']?TrainingJob\b", re.MULTILINE)
+_TRAINING_JOB = re.compile(rb"^kind: *[\"']?TrainingJob\b", re.MULTILINE)
 
 
 def _is_training_job(file: Path) -> bool:

@@ -1,11 +1,11 @@
 """What the owners of a cluster silence for one of its jobs: clusters/<name>/suppressions.yaml."""
 
 from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.errors import InputError
 from trainyard.finding import Finding, Position
-from trainyard.frozen import dataclass
 from trainyard.jobfile import check_facts
 from trainyard.listed import clusters
 from trainyard.sources import Sources

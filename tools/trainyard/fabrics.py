@@ -3,10 +3,10 @@
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.claims import unbound
-from trainyard.frozen import dataclass
 from trainyard.generated import update
 
 HOME = Path(__file__).resolve().parents[2]

@@ -6,19 +6,18 @@ CD fetches submodules, and refuses a repository with a link that leads out of it
 
 import os
 import posixpath
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trainyard.changed import ways_to
 from trainyard.errors import Fault, InputError, UsageError
 from trainyard.finding import Finding, Place, Position, Severity
-from trainyard.frozen import dataclass
 from trainyard.gitfiles import git
 from trainyard.kustomization import files_read
 from trainyard.listed import PARTS, clusters_with_flux, is_in_place
-from trainyard.patterns import pattern
 from trainyard.rules.registry import declare
 from trainyard.sources import Sources
 
@@ -64,7 +63,7 @@ _LEFT_OUT_BY_FLUX = (
 )
 """Names of files and folders, as sourceignore v0.18 of Flux has them."""
 
-_WHOLE_FOLDER = pattern(r"/([A-Za-z0-9_-][A-Za-z0-9._-]*)/?\Z")
+_WHOLE_FOLDER = re.compile(r"/([A-Za-z0-9_-][A-Za-z0-9._-]*)/?\Z")
 """A line of a .sourceignore that git and Flux read alike: one folder at the root."""
 
 _LINK, _SUBMODULE = "120000", "160000"

@@ -1,12 +1,11 @@
 """Paths to fields of a rendered object, as tuples, and as the text that findings show."""
 
+import re
 from typing import Any
-
-from trainyard.patterns import pattern
 
 Path = tuple[str | int, ...]
 
-_PLAIN_KEY = pattern(r"[A-Za-z0-9_$*-]+\Z")
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_$*-]+\Z")
 
 
 def lookup(tree: Any, path: Path) -> Any:

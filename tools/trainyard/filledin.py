@@ -1,10 +1,10 @@
 """Values that another program writes before an object is applied: a template is not to be judged by them."""
 
-from trainyard.patterns import pattern
+import re
 
-_MARKED = pattern(r".*(\$[({A-Za-z_]|\{\{)|<[^<>]+>\Z|\{[^{}]+\}\Z", 0)
+_MARKED = re.compile(r".*(\$[({A-Za-z_]|\{\{)|<[^<>]+>\Z|\{[^{}]+\}\Z", 0)
 """`$NODES` and `${NODES}` of envsubst, Helm's and Argo's braces, `<nodes>`."""
-_SHOUTED = pattern(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\Z")
+_SHOUTED = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\Z")
 """`NUMBER_OF_NODES`, which `sed` replaces."""
 
 

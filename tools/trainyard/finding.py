@@ -1,8 +1,7 @@
 """What the linter says: one finding for one cause, and the places it is about."""
 
+from dataclasses import dataclass
 from enum import IntEnum
-
-from trainyard.frozen import dataclass
 
 BROKE = "INP002"
 """The rule of findings that stand for a fault of the linter."""

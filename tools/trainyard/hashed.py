@@ -1,10 +1,10 @@
 """The hashes in which kustomize ends the names of what its generators make."""
 
-from trainyard.patterns import pattern
+import re
 
 REMEDY = "write options: {disableNameSuffixHash: true} under its generator, or a nameReference for this field"
 """What lets an object of a generator be found by the name that is written."""
-_HASH = pattern(r"-[a-z0-9]{10}\Z")
+_HASH = re.compile(r"-[a-z0-9]{10}\Z")
 
 
 def is_hashed_form(made: str, written: str) -> bool:

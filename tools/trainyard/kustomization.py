@@ -8,15 +8,13 @@ import difflib
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainyard import limits
 from trainyard.discover import KUSTOMIZATION_NAMES
 from trainyard.errors import InputError
-from trainyard.frozen import dataclass
 from trainyard.nodes import Node, load_embedded
-from trainyard.patterns import pattern
 from trainyard.sources import Sources
 
 _HELM = ("helmCharts", "helmGlobals", "helmChartInflationGenerator")
@@ -86,7 +84,7 @@ _BUILTIN = frozenset(
     ]
 )
 _FUNCTIONS = ("config.kubernetes.io/function", "config.k8s.io/function")
-_REMOTE = pattern(
+_REMOTE = re.compile(
     r"\s*(?:[a-z][a-z0-9+.-]*://|[a-z0-9]+::|[\w.-]+@[\w.-]+[:/]|(?:www\.)?(?:github|gitlab|bitbucket)\.(?:com|org)[/:])"
     r"|[^\n]*[?&](?:ref|version|timeout|submodules)=|[^\n]*\.git(?:/|$)",
     re.IGNORECASE,

@@ -2,10 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
-
-from trainyard.frozen import dataclass
-from trainyard.patterns import pattern
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +39,9 @@ def explain(error: str, folder: str) -> Cause:
 
 _BEGINNING, _ENDING = 1024, 3072
 """Characters of an error that are read: a stranger's names can make it as long as a file."""
-_INNER_FOLDER = pattern(r"recursed accumulation of path '([^']*)'")
-_NAMED = pattern(r"(?:accumulating|merging) resources from '([^']*)': ")
-_WRAPPING = pattern(
+_INNER_FOLDER = re.compile(r"recursed accumulation of path '([^']*)'")
+_NAMED = re.compile(r"(?:accumulating|merging) resources from '([^']*)': ")
+_WRAPPING = re.compile(
     r"^(accumulating (resources|components): "
     r"|loading (generator|transformer|validator) plugins: "
     r"|failed to load (generator|transformer|validator): "
@@ -95,7 +92,7 @@ def _malformed_kustomization(found: Cause, _subject: str, match: re.Match[str]) 
     return replace(found, message=message, line=int(match["line"] or 0))
 
 
-_ID = pattern(r"(?P<kind>[^./]+)\.\[?[^/]*/(?P<name>.+)\.(?P<namespace>[^.]+)\Z")
+_ID = re.compile(r"(?P<kind>[^./]+)\.\[?[^/]*/(?P<name>.+)\.(?P<namespace>[^.]+)\Z")
 
 
 def _plain_id(text: str) -> str:
@@ -118,7 +115,7 @@ def _wrong_type(found: Cause, _subject: str, match: re.Match[str]) -> Cause:
 
 
 _CAUSES: tuple[tuple[re.Pattern[str], _Make], ...] = tuple(
-    (pattern(expression), make)
+    (re.compile(expression), make)
     for expression, make in (
         (
             r"\S+ lies outside the repository",

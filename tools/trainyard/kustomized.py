@@ -4,6 +4,7 @@ kustomize reads files from its own folder and below it, so the kustomization tha
 """
 
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -11,10 +12,9 @@ from trainyard.discover import KUSTOMIZATION_NAMES
 from trainyard.errors import InputError
 from trainyard.kustomization import Kustomization, join
 from trainyard.nodes import Node
-from trainyard.patterns import pattern
 from trainyard.sources import Sources
 
-_CALLED_PATCH = pattern(r"(.*/)?patches/[^/]+\Z|(.*[-_./])?patch[-_.][^/]*\Z")
+_CALLED_PATCH = re.compile(r"(.*/)?patches/[^/]+\Z|(.*[-_./])?patch[-_.][^/]*\Z")
 _DIRECTIVES = ("$patch", "$retainKeys", "$setElementOrder", "$deleteFromPrimitiveList")
 """Keys by which a strategic merge is told what to do; $setElementOrder and the last have a field's name behind them."""
 

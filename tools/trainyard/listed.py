@@ -5,13 +5,12 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.errors import EXIT_FINDINGS, InputError, UsageError
 from trainyard.finding import Position
-from trainyard.frozen import dataclass
 from trainyard.nodes import Node
-from trainyard.patterns import pattern
 from trainyard.scalars import resolve
 from trainyard.sources import Sources
 
@@ -32,10 +31,10 @@ metadata:
 spec:
   path: ./{folder}
 """
-_LABEL = pattern(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-_PATH = pattern(r"^  path: \./(\S+)$", re.MULTILINE)
-_FACTS = pattern(r"\.\./\.\./\.\./clusters/([a-z0-9-]+)/facts\Z")
-_AS_ALWAYS = pattern(
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
+_PATH = re.compile(r"^  path: \./(\S+)$", re.MULTILINE)
+_FACTS = re.compile(r"\.\./\.\./\.\./clusters/([a-z0-9-]+)/facts\Z")
+_AS_ALWAYS = re.compile(
     r"^resources:\n- [\w./-]+(?: +#.*)?\n- \.\./\.\./\.\./clusters/([a-z0-9-]+)/facts(?: +#.*)?$(?!\n[ \t])",
     re.MULTILINE,
 )

@@ -2,10 +2,10 @@
 
 import re
 import sys
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from trainyard.frozen import dataclass
 from trainyard.generated import update
 
 HOME = Path(__file__).resolve().parents[2]

@@ -1,10 +1,9 @@
 """A rendered object, and a field of one."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.fieldpath import Path
-from trainyard.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Where the fields of objects were written."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from trainyard.fieldpath import Path
 from trainyard.finding import Position
-from trainyard.frozen import dataclass
 from trainyard.nodes import Node
 from trainyard.objects import Object
 

@@ -1,14 +1,13 @@
 """What a run comes to: the judgements of all targets, merged, with suppressions applied, sorted and without secrets."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard.contract import without_echoes
 from trainyard.discover import Target, TargetKind, has_kustomization
 from trainyard.finding import Finding, NotJudged, Position
-from trainyard.frozen import dataclass
 from trainyard.masked import MaskedLines
 from trainyard.merged import merged, order
 from trainyard.sources import Sources

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,6 @@ from trainyard.masked import SECRET, cleaned, without
 from trainyard.objects import Object, Spot
 from trainyard.origin import Origin
 from trainyard.outcome import Judgement, Outcome, conclude
-from trainyard.patterns import pattern
 from trainyard.room import overbooked
 from trainyard.rules.registry import Problem, Rule, declare
 from trainyard.sources import Sources, decoded
@@ -627,7 +627,7 @@ def _check_number(unit: Unit) -> None:
 
 _DIGEST_LENGTH = 64
 _ALWAYS_READ = ("job.yaml", *KUSTOMIZATION_NAMES)
-_OF_A_PLATFORM = pattern("clusters/[^/]+/platform/")
+_OF_A_PLATFORM = re.compile("clusters/[^/]+/platform/")
 
 
 def _is_clear(reads: Mapping[str, str], differing: frozenset[str]) -> bool:

@@ -1,10 +1,9 @@
 """Kubernetes quantities (`500m`, `64Gi`, `1e3`) as exact numbers."""
 
+import re
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
-
-from trainyard.patterns import pattern
 
 _SUFFIXES = {
     "n": Fraction(1, 10**9),
@@ -24,7 +23,7 @@ _SUFFIXES = {
     "Pi": Fraction(2**50),
     "Ei": Fraction(2**60),
 }
-_FORM = pattern(
+_FORM = re.compile(
     r"(?P<number>[+-]?(?:[0-9]{1,64}(?:\.[0-9]{0,64})?|\.[0-9]{1,64}))"
     r"(?:[eE](?P<exponent>[+-]?[0-9]{1,2})|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)\Z"
 )

@@ -1,10 +1,10 @@
 """What a rule proposes, as data: changes of fields of rendered objects. `fixes` finds the text that holds them."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 
 

@@ -4,14 +4,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from trainyard import limits
 from trainyard.bounded import unbounded
 from trainyard.errors import Fault
-from trainyard.frozen import dataclass
 
 if TYPE_CHECKING:
     import selectors

@@ -3,14 +3,13 @@
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.errors import InputError
 from trainyard.finding import Finding, Place, Position, Severity
-from trainyard.frozen import dataclass
 from trainyard.listed import JOB_FILES, all_jobs
 from trainyard.nodes import Node
-from trainyard.patterns import pattern
 from trainyard.rules.registry import declare
 from trainyard.sources import Sources
 
@@ -41,7 +40,7 @@ OVERBOOKED = declare(
     """,
 )
 
-_QUEUED = pattern(r"^ *- +[\w./-]*/base/queue/\w+ *(?:#.*)?$", re.MULTILINE)
+_QUEUED = re.compile(r"^ *- +[\w./-]*/base/queue/\w+ *(?:#.*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

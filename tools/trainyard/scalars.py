@@ -4,8 +4,6 @@ import math
 import re
 from typing import Any
 
-from trainyard.patterns import pattern
-
 _WORDS: dict[str, tuple[str, Any]] = {
     **dict.fromkeys(("true", "True", "TRUE"), ("bool", True)),
     **dict.fromkeys(("false", "False", "FALSE"), ("bool", False)),
@@ -14,10 +12,10 @@ _WORDS: dict[str, tuple[str, Any]] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), ("float", math.inf)),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), ("float", -math.inf)),
 }
-_FLOAT = pattern(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z", re.ASCII)
-_DECIMAL = pattern(r"[-+]?(0|[1-9][0-9]*)\Z", re.ASCII)
-_PREFIXED = pattern(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+))\Z", re.ASCII)
-_DATE = pattern(r"[0-9]{4}-", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z", re.ASCII)
+_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)\Z", re.ASCII)
+_PREFIXED = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+))\Z", re.ASCII)
+_DATE = re.compile(r"[0-9]{4}-", re.ASCII)
 _TAG = "tag:yaml.org,2002:"
 _LEAST = -(2**63)
 _MOST = 2**64 - 1

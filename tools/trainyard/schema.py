@@ -4,9 +4,10 @@ A test holds every verdict equal to kubeconform's, which reads the same schemas 
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path as File
 from typing import Any
@@ -14,9 +15,7 @@ from typing import Any
 from trainyard.fieldpath import Path, lookup
 from trainyard.filledin import is_filled_in
 from trainyard.finding import Severity
-from trainyard.frozen import dataclass
 from trainyard.objects import Object
-from trainyard.patterns import pattern
 from trainyard.remedy import Remedy
 from trainyard.rules.registry import declare
 from trainyard.unit import Unit
@@ -158,7 +157,7 @@ KUSTOMIZE = "builtin"
 
 _PLACES = ("kubernetes/{group}/{kind}_{version}.json", "{group}/{kind}_{version}.json")
 
-_NAME = pattern(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
+_NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 """What may become part of a file name."""
 
 _BY_HAND = "by hand"

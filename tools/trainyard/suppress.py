@@ -6,13 +6,12 @@
 import re
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 from trainyard import limits
 from trainyard.errors import InputError
 from trainyard.finding import Finding, Place, Position, Severity
-from trainyard.frozen import dataclass
-from trainyard.patterns import pattern
 from trainyard.rules.registry import Rule, declare
 
 FORM = "# lint-jobs: ignore[RULE, RULE] reason"
@@ -22,13 +21,13 @@ ALWAYS_ON = ("INP", "SUP")
 SERVER = "API"
 """The family that an API server raises: lint-jobs asks none, and so cannot say that a suppression of it is unused."""
 
-_MARK = pattern(r"#[ \t]*lint-jobs:")
-_DIRECTIVE = pattern(r"#[ \t]*lint-jobs:[ \t]*ignore[ \t]*\[([^\]#]*)\](.*)\Z", re.DOTALL)
-_LINE_BREAK = pattern("\r\n|[\r\n\x85\u2028\u2029]")
+_MARK = re.compile(r"#[ \t]*lint-jobs:")
+_DIRECTIVE = re.compile(r"#[ \t]*lint-jobs:[ \t]*ignore[ \t]*\[([^\]#]*)\](.*)\Z", re.DOTALL)
+_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """What the YAML parser counts as the end of a line."""
 
 _BLANKS = " \t\r\n\x85\u2028\u2029\ufeff"
-_COMMENT_LINE = pattern(r"[ \t]*#")
+_COMMENT_LINE = re.compile(r"[ \t]*#")
 
 UNUSED = declare(
     "SUP001",
@@ -122,7 +121,7 @@ NOT_ALLOWED = declare(
 )
 
 LEAST_WORDS = 3
-_WORD = pattern(r"\w+")
+_WORD = re.compile(r"\w+")
 
 
 def explains(reason: str) -> bool:

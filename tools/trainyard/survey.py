@@ -17,11 +17,10 @@ from trainyard.discover import (
 )
 from trainyard.errors import InputError
 from trainyard.kustomization import load_graph
-from trainyard.patterns import pattern
 from trainyard.sources import Sources
 
-_GROUP = pattern(r"^(?:apiVersion: *|\s*\"apiVersion\": *)[\"']?([^\s\"',/]*)", re.MULTILINE)
-_KIND = pattern(r"^(?:kind: *|\s*\"kind\": *)[\"']?(\w+)", re.MULTILINE)
+_GROUP = re.compile(r"^(?:apiVersion: *|\s*\"apiVersion\": *)[\"']?([^\s\"',/]*)", re.MULTILINE)
+_KIND = re.compile(r"^(?:kind: *|\s*\"kind\": *)[\"']?(\w+)", re.MULTILINE)
 _KUSTOMIZE = "kustomize.config.k8s.io"
 
 
@@ -66,7 +65,7 @@ def _outside_charts(files: Collection[str]) -> list[str]:
     charts = tuple(file.removesuffix("Chart.yaml") for file in files if posixpath.basename(file) == "Chart.yaml")
     if "" in charts:
         return []
-    hidden = pattern(r"(?:^|/)\.")
+    hidden = re.compile(r"(?:^|/)\.")
     return sorted(file for file in files if not file.startswith(charts) and hidden.search(file) is None)
 
 

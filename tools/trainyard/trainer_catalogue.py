@@ -6,13 +6,12 @@ read at run time. `python -m trainyard.trainer_catalogue` rewrites that file.
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from trainyard.errors import Fault
-from trainyard.frozen import dataclass
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas" / "trainers"
 SCRIPT = "script"

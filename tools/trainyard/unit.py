@@ -1,10 +1,9 @@
 """One thing to judge: a rendered job folder, a rendered kustomization, or a set of plain manifests."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object
 
 _PLATFORMS = "clusters/"

@@ -3,11 +3,11 @@
 It is no finding, and changes no exit code: a run that passes says by it how far that goes.
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.rules.programs import Program, programs
 from trainyard.rules.registry import Problem, Rule
 from trainyard.unit import Unit
@@ -38,10 +38,10 @@ _COUNTED = (
 )
 """Options that rules on rendezvous and ranks are about."""
 _ROLES = ("micro", "accumulation", "global")
-_NO_TRAINING = pattern(r"(trainer\.bench|.*_perf|cat|hostname|nvidia-smi|pause|sleep|sshd|tail|true)\Z")
+_NO_TRAINING = re.compile(r"(trainer\.bench|.*_perf|cat|hostname|nvidia-smi|pause|sleep|sshd|tail|true)\Z")
 """Programs that have no batch: benchmarks, probes, pods that wait."""
-_INTERPRETER = pattern(r"-|(.*/)?python[0-9.]*\Z")
-_AROUND = pattern(
+_INTERPRETER = re.compile(r"-|(.*/)?python[0-9.]*\Z")
+_AROUND = re.compile(
     r"(\.|\[\[?|apt|apt-get|awk|cat|cd|chmod|chown|conda|cp|curl|date|echo|env|exit|export|find|git|grep|hostname|kill|"
     r"ldconfig|ln|ls|mkdir|mv|nvidia-smi|pip3?|pkill|printf|read|rm|sed|service|set|sleep|source|ssh-keygen|tar|tee|"
     r"test|touch|trap|true|ulimit|umask|unset|unzip|wait|wget)\Z"

@@ -2,9 +2,9 @@
 
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from trainyard.frozen import dataclass
 from trainyard.generated import update
 
 HOME = Path(__file__).resolve().parents[2]

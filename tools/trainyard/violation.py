@@ -1,7 +1,9 @@
 """What a document does against its JSON Schema, in its author's words."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import isfinite
 from pathlib import Path as File
@@ -10,13 +12,11 @@ from typing import Any
 
 from trainyard.errors import Fault
 from trainyard.fieldpath import Path, format_path
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.remedy import Remedy, put, rename
 
 _BYTES = "(Ki|Mi|Gi|"
-_SIZE = pattern(r"(?P<number>[0-9]+(\.[0-9]+)?) *(?P<unit>[mgtpMGTP])i?[bB]\Z")
+_SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) *(?P<unit>[mgtpMGTP])i?[bB]\Z")
 
 _PATTERN_WORDS = {
     "[KMGTPE]i": "a quantity such as 500m, 8 or 16Gi",

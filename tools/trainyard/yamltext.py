@@ -1,12 +1,11 @@
 """Why a text is no YAML, in words that say what to look at."""
 
+import re
 from collections.abc import Sequence
 
 import yaml
 
-from trainyard.patterns import pattern
-
-_CONTROL = pattern("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 _WORDS = (
     ("mapping values are not allowed", "a second colon on this line, or a wrong indentation; quote text with a colon"),
@@ -30,7 +29,7 @@ _WORDS = (
 )
 
 
-_BREAK = pattern("\r\n?|[\n\x85\u2028\u2029]")
+_BREAK = re.compile("\r\n?|[\n\x85\u2028\u2029]")
 
 
 def lines_of(text: str) -> list[str]:

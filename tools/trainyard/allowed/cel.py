@@ -5,12 +5,12 @@ of what is refused of it with a blank behind each, and `variables.refused` a lis
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.allowed.limits import LIMITS
 from trainyard.allowed.places import Kind, Places, by_kind, in_each, is_of
 from trainyard.allowed.statement import Field, Fields, Items, Limited, Node, Statement, Values
-from trainyard.frozen import dataclass
 
 POD: Kind = ("v1", "Pod")
 """What no job folder holds, and is judged when it is made."""

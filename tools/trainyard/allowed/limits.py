@@ -5,10 +5,10 @@ or empty where nothing says which; `variables.team` the spec of the namespace's 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.allowed.team import Context
-from trainyard.frozen import dataclass
 from trainyard.quantity import quantity
 from trainyard.workload.plain import entries, mapping, sequence, text
 

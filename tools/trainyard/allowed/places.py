@@ -5,10 +5,10 @@ that of the deepest place that it stands in, and shallower ones are wrapped in l
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from trainyard.allowed.statement import Fields, Items, Laid, Node
-from trainyard.frozen import dataclass
 
 Kind = tuple[str, str]
 Steps = tuple[str, ...]

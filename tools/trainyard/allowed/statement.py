@@ -1,12 +1,10 @@
 """schemas/job-folder.yaml as a tree. Its head says how it is written."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from trainyard.frozen import dataclass
 
 FILE = Path(__file__).resolve().parents[3] / "schemas" / "job-folder.yaml"
 NODE_RULE, FIELD_RULE, VALUE_RULE, ACCOUNT_RULE, THERE_RULE = "SEC005", "SEC010", "SEC011", "SEC012", "SEC013"

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object
 from trainyard.unit import Unit
 from trainyard.workload.plain import mapping

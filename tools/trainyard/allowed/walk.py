@@ -1,13 +1,13 @@
 """What the statement refuses of an object."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.allowed.limits import LIMITS
 from trainyard.allowed.statement import Anything, Field, Fields, Items, Laid, Limited, Node, Values
 from trainyard.allowed.team import Context
 from trainyard.fieldpath import Path
-from trainyard.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """A YAML text that can be edited: a whole file, or a document in a string of one, with its offsets in the file."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from trainyard.errors import InputError
 from trainyard.fixes.layout import Layout, Piece
 from trainyard.fixes.refusal import Refusal
-from trainyard.frozen import dataclass
 from trainyard.sources import Sources
 
 _OTHER_BREAKS = ("\x85", "\u2028", "\u2029")

@@ -1,14 +1,13 @@
 """One change of a text: from the pieces of its layout to the stretch that is replaced and what takes its place."""
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.fixes import writing
 from trainyard.fixes.canvas import Canvas
 from trainyard.fixes.layout import Piece, parts
 from trainyard.fixes.refusal import Refusal
-from trainyard.frozen import dataclass
-from trainyard.patterns import pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def replaced(canvas: Canvas, piece: Piece, value: Any) -> Stretch:
 def reworded(canvas: Canvas, piece: Piece, old: str, new: str) -> Stretch:
     """A word in the place of another that stands once in a text."""
     written = canvas.layout.text[piece.start : piece.end]
-    bounded = pattern(rf"(?<![^\s\"'=,:]){re.escape(old)}(?![^\s\"',;:&|)])")
+    bounded = re.compile(rf"(?<![^\s\"'=,:]){re.escape(old)}(?![^\s\"',;:&|)])")
     found = list(bounded.finditer(written))
     if len(found) != 1:
         times = f"{len(found)} times" if found else "in another form"
@@ -227,7 +226,7 @@ def _keep_anchors(piece: Piece) -> None:
 def _keep_comments(canvas: Canvas, start: int, end: int) -> None:
     """Refusal where a comment stands in what would go."""
     text = canvas.layout.text
-    for match in pattern(r"(?:^|(?<=\s))#", re.MULTILINE).finditer(text, start, end):
+    for match in re.compile(r"(?:^|(?<=\s))#", re.MULTILINE).finditer(text, start, end):
         piece = canvas.layout.covering(match.start())
         if piece is None or match.start() >= piece.end:
             raise Refusal("a comment stands in what would go: edit it by hand")

@@ -1,13 +1,13 @@
 """New values as YAML text, in the style of what stands around them."""
 
 import json
+import re
 from typing import Any
 
-from trainyard.patterns import pattern
 from trainyard.scalars import resolve
 
-_PLAIN = pattern(r"[A-Za-z0-9_./$+^=-][A-Za-z0-9_./$+^=@%()\[\]{}:,; -]*\Z")
-_UNQUOTABLE = pattern("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_PLAIN = re.compile(r"[A-Za-z0-9_./$+^=-][A-Za-z0-9_./$+^=@%()\[\]{}:,; -]*\Z")
+_UNQUOTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Line breaks of YAML that are none of JSON, and what YAML holds only as an escape."""
 _FLOW_SIGNS = frozenset(",[]{}")
 _OLD_WORDS = frozenset(("y", "n", "yes", "no", "on", "off"))

@@ -5,8 +5,8 @@ Latency: a message passes every hop of a ring, and log2(nodes) of a tree (NCCL's
 """
 
 import math
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.plan.hardware import Gpu
 
 NVLINK_OF_LINE = 0.8

@@ -1,9 +1,8 @@
 """The same job in other ways: one thing changed at a time, side by side."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from trainyard.frozen import dataclass
 from trainyard.plan.forecast import Forecast, Speed, speed_of
 from trainyard.plan.hardware import read, usual_network
 from trainyard.plan.memory import fits

@@ -1,10 +1,9 @@
 """The few numbers of the model that no data sheet states; schemas/hardware/forecast.yaml says what each is."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 
-from trainyard.frozen import dataclass
 from trainyard.plan.hardware import read
 
 

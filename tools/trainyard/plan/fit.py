@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.plan.constants import NAMES, Constants, changed
 from trainyard.plan.published import Published, chosen
 from trainyard.plan.run import Run

@@ -1,10 +1,9 @@
 """The whole forecast of a job: memory, step, scaling, cost, checkpoints, quota."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.plan import memory
 from trainyard.plan.constants import constants
 from trainyard.plan.goodput import HOUR, Goodput, Reliability, goodput

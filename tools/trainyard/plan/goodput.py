@@ -6,8 +6,8 @@ background stops training only while it is copied out of the GPU, but the next o
 """
 
 import math
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.plan.run import Run
 
 BYTES_PER_WEIGHT = 12

@@ -1,11 +1,10 @@
 """GPUs and nodes: the facts under schemas/hardware/, in SI units."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from trainyard.frozen import dataclass
 
 FOLDER = Path(__file__).parents[3] / "schemas" / "hardware"
 

@@ -1,10 +1,9 @@
 """A job folder as a run to forecast: its TrainingJob, Cluster and Fabric, and the environment that its ranks get."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from trainyard.frozen import dataclass
 from trainyard.plan.hardware import gpus, read, usual_network
 from trainyard.plan.run import RECOMPUTE, Run, Sharding
 from trainyard.plan.shapes import shapes

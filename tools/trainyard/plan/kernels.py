@@ -6,7 +6,8 @@ costs traffic alone. Attention's flash kernels are bound by exponentials, so the
 units; kernels made for one generation follow its tensor units.
 """
 
-from trainyard.frozen import dataclass
+from dataclasses import dataclass
+
 from trainyard.plan.constants import Constants
 from trainyard.plan.run import Run
 

@@ -1,8 +1,7 @@
 """Memory of one GPU, term by term."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from trainyard.frozen import dataclass
 from trainyard.plan.run import Run
 
 GIB = 2**30

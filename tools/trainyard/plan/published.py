@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.plan.constants import Constants
 from trainyard.plan.hardware import gpus, usual_network
 from trainyard.plan.layout import choose, feasible

@@ -1,8 +1,8 @@
 """What is forecast: one run, complete. Nothing in it was measured on it."""
 
+from dataclasses import dataclass
 from typing import Literal
 
-from trainyard.frozen import dataclass
 from trainyard.plan.hardware import Gpu
 from trainyard.plan.shapes import Shape
 

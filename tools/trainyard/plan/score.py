@@ -2,11 +2,11 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trainyard.errors import InputError
-from trainyard.frozen import dataclass
 from trainyard.plan.constants import Constants
 from trainyard.plan.fit import forecast
 from trainyard.plan.published import Published, published, stated

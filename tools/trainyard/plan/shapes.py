@@ -1,9 +1,9 @@
 """Shapes of transformers, and what follows from a shape alone."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
-from trainyard.frozen import dataclass
 from trainyard.plan.hardware import read
 
 

@@ -1,10 +1,8 @@
 """Training programs by the name of their strategy: what each does with the same arithmetic. None of it is fitted."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from trainyard.frozen import dataclass
-from trainyard.patterns import pattern
 from trainyard.plan.run import Sharding, Stack
 
 FSDP = Stack("fsdp", attention="portable", fused=False, collectives=1)
@@ -47,7 +45,7 @@ MEGASCALE = Stack("megascale", "portable", fused=True, collectives=1, hides_tens
 FOUR = Stack("fsdp, tensor, context and pipeline parallelism", "portable", fused=True, collectives=1, master=True)
 """Meta's program for Llama 3: fused kernels, weights gathered once a step."""
 
-TRANSFORMER_ENGINE = pattern(r"fp8-(cs|mx|ds|sc)")
+TRANSFORMER_ENGINE = re.compile(r"fp8-(cs|mx|ds|sc)")
 """Names of Transformer Engine's recipes for 8 bits: where one is stated, that library's kernels run."""
 
 

@@ -1,8 +1,8 @@
 """Time of one optimizer step: computing, communication that shows, pipeline bubble, optimizer, what the host adds."""
 
 import math
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.plan import kernels
 from trainyard.plan.collectives import Network, all_reduce, gather, network, point_to_point
 from trainyard.plan.constants import Constants

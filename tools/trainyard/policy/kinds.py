@@ -1,6 +1,6 @@
 """The kinds that a policy may judge, and where each holds its pods."""
 
-from trainyard.frozen import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

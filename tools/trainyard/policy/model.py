@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.allowed import team
 from trainyard.finding import Severity
-from trainyard.frozen import dataclass
 from trainyard.pages import first_line
 from trainyard.policy.kinds import Kind
 from trainyard.rules.registry import Rule

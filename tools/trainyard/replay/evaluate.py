@@ -1,9 +1,8 @@
 """One kustomization after another, in kustomize's order, over nodes."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from trainyard.frozen import dataclass
 from trainyard.kustomization import Kustomization, has_kustomization, inline, join, read
 from trainyard.nodes import Node
 from trainyard.replay import fieldspecs, generators, names, patches, replacements, transformers

@@ -1,8 +1,8 @@
 """Kustomize's field specs: which fields of which kinds labels, annotations, images and counts go into."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.nodes import Node
 from trainyard.replay.resources import Resource, empty_map, text_of
 

@@ -4,9 +4,8 @@ import re
 
 from trainyard.fieldpath import Path
 from trainyard.nodes import Node
-from trainyard.patterns import pattern
 
-_INDEX = pattern(r"-?[0-9]{1,9}\Z", re.ASCII)
+_INDEX = re.compile(r"-?[0-9]{1,9}\Z", re.ASCII)
 
 
 class PatchError(Exception):

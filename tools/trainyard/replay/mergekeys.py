@@ -3,9 +3,7 @@
 Lists of every other kind are replaced as a whole: kustomize knows no schema of custom resources.
 """
 
-from dataclasses import field
-
-from trainyard.frozen import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from functools import lru_cache
 
 from trainyard.fieldpath import Path
 from trainyard.nodes import Node
-from trainyard.patterns import pattern
 from trainyard.replay.patterns import part
 from trainyard.replay.resources import empty_map, string, text_of
 
-_INDEX = pattern(r"[0-9]{1,9}\Z", re.ASCII)
+_INDEX = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
 
 
 @lru_cache(maxsize=4096)

@@ -1,10 +1,10 @@
 """What the replay tells about wires and patches, for the rules that judge the contract itself."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.fieldpath import Path
 from trainyard.finding import Position
-from trainyard.frozen import dataclass
 from trainyard.nodes import Node
 
 

@@ -1,8 +1,8 @@
 """Replacements: values copied from a field of one object to fields of others."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.nodes import Node, RawMark
 from trainyard.replay import paths
 from trainyard.replay.patterns import is_plain, whole

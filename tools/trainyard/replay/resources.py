@@ -1,10 +1,9 @@
 """An object on its way through kustomize: its nodes, and the names that it had."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from trainyard.frozen import dataclass
 from trainyard.nodes import Node, RawMark
 from trainyard.replay.patterns import labels_match, whole
 from trainyard.scalars import resolve

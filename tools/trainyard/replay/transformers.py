@@ -1,17 +1,17 @@
 """Kustomize's own transformers: namespace, prefix, suffix, labels, annotations, images and counts."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from trainyard.nodes import Node
-from trainyard.patterns import pattern
 from trainyard.replay import fieldspecs
 from trainyard.replay.fieldspecs import FieldSpec, each
 from trainyard.replay.patterns import whole
 from trainyard.replay.resources import Resource, empty_map, retyped, string, text_of
 
 _UNPREFIXED = frozenset(("CustomResourceDefinition", "APIService", "Namespace"))
-_TAG = pattern(r":[a-zA-Z0-9_.{}-]*\Z")
-_DIGEST = pattern(r"@[a-zA-Z0-9]+(?:[.+_-][a-zA-Z0-9]+)*:[a-zA-Z0-9_.{}-]*\Z")
+_TAG = re.compile(r":[a-zA-Z0-9_.{}-]*\Z")
+_DIGEST = re.compile(r"@[a-zA-Z0-9]+(?:[.+_-][a-zA-Z0-9]+)*:[a-zA-Z0-9_.{}-]*\Z")
 
 
 def set_namespace(resources: list[Resource], namespace: Node, *, unset_only: bool = False, subjects: str = "") -> None:

@@ -5,13 +5,12 @@ A format is a module with `write(report, out, look)`. It is imported when it is 
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, UsageError
 from trainyard.finding import BROKE, Finding, NotJudged, Severity
-from trainyard.frozen import dataclass
 from trainyard.suppress import Silenced
 
 if TYPE_CHECKING:

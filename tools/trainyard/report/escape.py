@@ -6,15 +6,13 @@ space) are shown as \x.., \u.... or \U........; what a CI runner would take for 
 
 import re
 
-from trainyard.patterns import pattern
-
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
 """Characters that count as printable and leave no mark: joiners, fillers and selectors of scripts."""
 
-_BRACKET_COMMAND = pattern(r"#(?=#[A-Za-z]*\[)")
+_BRACKET_COMMAND = re.compile(r"#(?=#[A-Za-z]*\[)")
 """`##[` of GitHub, `##vso[` of Azure, `##teamcity[`: found anywhere in a line by their runners."""
 
-_LINE_COMMAND = pattern(r"^( *):(?=:)", re.MULTILINE)
+_LINE_COMMAND = re.compile(r"^( *):(?=:)", re.MULTILINE)
 """`::name::` of GitHub: found at the start of a line, after spaces."""
 
 

@@ -1,7 +1,8 @@
 """A source line with carets under the text that a finding is about."""
 
+from dataclasses import dataclass
+
 from trainyard.finding import Position
-from trainyard.frozen import dataclass
 from trainyard.report.escape import cells
 from trainyard.report.terminal import width, widths, wrap
 

@@ -1,9 +1,9 @@
 """Containers that ask the API server, and the rights of their pod: ACC001."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from trainyard.finding import Severity
-from trainyard.frozen import dataclass
 from trainyard.objects import Object
 from trainyard.rules.parts import items, word, words
 from trainyard.rules.registry import Problem, rule

@@ -1,11 +1,11 @@
 """Amounts of CPU, memory and storage that mean something else than they seem to."""
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.quantity import quantity
 from trainyard.remedy import Remedy, put
 from trainyard.rules.once import once
@@ -17,7 +17,7 @@ from trainyard.workload.plain import mapping, text
 _MIB = Fraction(2**20)
 _BYTES = ("memory", "ephemeral-storage")
 _MEANT = {"g": "Gi", "gb": "Gi", "gib": "Gi", "m": "Mi", "mb": "Mi", "mib": "Mi", "t": "Ti", "tb": "Ti", "tib": "Ti"}
-_NUMBER = pattern(r"\s*+(?P<number>[0-9.]++)\s*+(?P<unit>[A-Za-z]*+)\s*+\Z")
+_NUMBER = re.compile(r"\s*+(?P<number>[0-9.]++)\s*+(?P<unit>[A-Za-z]*+)\s*+\Z")
 
 Amount = tuple[str, str, object, Spot]
 """What it is; whose it is, as text; the value; its field."""

@@ -1,11 +1,11 @@
 """What scripts fetch from the internet in pods that NetworkPolicies keep from it."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.command import basename
@@ -13,12 +13,12 @@ from trainyard.workload.model import Container, Word, Workload
 from trainyard.workload.network import reaches_internet
 
 _HTTPS = 443
-_PROXIES = pattern(r"(?i:https?|all)_proxy\Z")
-_OTHER_INDEX = pattern(r"(PIP_(INDEX_URL|CONFIG_FILE|NO_INDEX|FIND_LINKS)|UV_(DEFAULT_INDEX|INDEX_URL|OFFLINE))\Z")
+_PROXIES = re.compile(r"(?i:https?|all)_proxy\Z")
+_OTHER_INDEX = re.compile(r"(PIP_(INDEX_URL|CONFIG_FILE|NO_INDEX|FIND_LINKS)|UV_(DEFAULT_INDEX|INDEX_URL|OFFLINE))\Z")
 _INDEX_OPTIONS = ("-f", "-i", "--find-links", "--index", "--default-index", "--index-url", "--no-index", "--offline")
-_PACKAGE = pattern(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]*\])?([=<>!~]=?[^/]*)?\Z")
-_FILE = pattern(r".*\.(txt|whl|gz|zip|toml)\Z")
-_URL = pattern(r"https://(?P<host>[\w.-]+)(/|\Z)")
+_PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]*\])?([=<>!~]=?[^/]*)?\Z")
+_FILE = re.compile(r".*\.(txt|whl|gz|zip|toml)\Z")
+_URL = re.compile(r"https://(?P<host>[\w.-]+)(/|\Z)")
 _PUBLIC = frozenset(
     [
         "conda.anaconda.org",

@@ -7,8 +7,10 @@ map or list in place of the old one, `$patch: delete` takes an item or a documen
 platform of the cluster.
 """
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import cache
 from inspect import cleandoc
 from pathlib import Path
@@ -16,16 +18,14 @@ from typing import Any
 
 import yaml
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object
-from trainyard.patterns import pattern
 from trainyard.unit import Unit
 
 HEADINGS = ("Bad", "Good", "Near miss")
 WHOLE = "# whole"
 _PLATFORM = "$platform"
 
-_HEADING = pattern(rf"({'|'.join(HEADINGS)}):\s*\Z")
+_HEADING = re.compile(rf"({'|'.join(HEADINGS)}):\s*\Z")
 _ITEM_KEYS = ("name", "mountPath", "containerPort", "port")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

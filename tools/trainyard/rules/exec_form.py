@@ -1,17 +1,17 @@
 """Words that only a shell understands, in a command that no shell reads: LCH003."""
 
+import re
 from collections.abc import Iterator
 from itertools import takewhile
 
 from trainyard.finding import Severity
-from trainyard.patterns import pattern
 from trainyard.rules.once import once
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.command import SHELLS, basename
 from trainyard.workload.model import Container, Word, Workload
 
-_VARIABLE = pattern(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))")
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))")
 _OPERATORS = ("&&", "||", ";", "|", ">", ">>", "2>&1", "&")
 _OF_RANKS = frozenset(
     [

@@ -1,9 +1,9 @@
 """Huge pages that a pod asks for, and the volumes that hand them out."""
 
+import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
-from trainyard.patterns import pattern
 from trainyard.quantity import quantity
 from trainyard.remedy import Remedy, all_of, put
 from trainyard.rules.once import once
@@ -12,7 +12,7 @@ from trainyard.rules.volumes import volumes
 from trainyard.workload.model import Container, Setting, Workload
 from trainyard.workload.plain import text
 
-_RESOURCE = pattern(r"hugepages-(?P<size>\S+)\Z")
+_RESOURCE = re.compile(r"hugepages-(?P<size>\S+)\Z")
 
 
 @rule("RES003", "hugepages-refused", Severity.ERROR, needs=Workload, fix="safe")

@@ -1,16 +1,16 @@
 """Images that nobody can pull."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from trainyard.finding import Severity
 from trainyard.objects import Object
-from trainyard.patterns import pattern
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 
-_EXAMPLE = pattern(r"(?:^|[/.@])example\.(?:com|net|org)(?=[/:]|\Z)|\.(?:example|invalid)(?=[/:]|\Z)")
+_EXAMPLE = re.compile(r"(?:^|[/.@])example\.(?:com|net|org)(?=[/:]|\Z)|\.(?:example|invalid)(?=[/:]|\Z)")
 _DEPTH = 20
 
 

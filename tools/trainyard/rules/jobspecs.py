@@ -1,9 +1,9 @@
 """The specs of batch Jobs and JobSets, wherever an object holds them."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.rules.parts import integer, items, part, word
 

@@ -1,10 +1,10 @@
 """Launchers that reach other pods over ssh, the hosts that they are told of, and what they refuse: LCH001 and up."""
 
+import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.rules.counts import whole
 from trainyard.rules.once import once
 from trainyard.rules.parts import words
@@ -18,7 +18,7 @@ from trainyard.workload.services import Means, resolve
 _OVER_SSH = ("deepspeed", "mpirun", "horovodrun")
 _NO_SSH = ("nossh", "slurm", "standard")
 _LOCAL = ("localhost", "127.0.0.1")
-_SSHD = pattern(r"\b(sshd|(ssh|sshd) start|start ssh)\b")
+_SSHD = re.compile(r"\b(sshd|(ssh|sshd) start|start ssh)\b")
 _SSH_PORTS = (22, 2222)
 _PLACED = ("npernode", "map_by", "pernode", "oversubscribe", "ppn", "perhost", "rankfile")
 _OF_HYDRA = ("ppn", "perhost", "bootstrap", "bootstrap_exec", "iface", "launcher", "launcher_exec", "rmk")

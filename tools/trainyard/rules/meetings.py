@@ -1,8 +1,8 @@
 """Where the pods of a job are told to meet."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.rules.starts import Start, meets_others, nodes, starts
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.rendezvous import rendezvous

@@ -1,6 +1,8 @@
 """Names of metrics in alerts and recording rules, against what the exporters of these versions say."""
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -9,20 +11,18 @@ from typing import Any
 import yaml
 
 from trainyard.finding import Severity
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.unit import Unit
 from trainyard.workload.plain import entries, mapping, strings, text
 
 _FOLDER = Path(__file__).resolve().parents[3] / "schemas" / "metrics"
-_NAME = pattern(r"\bDCGM_[A-Z0-9_]+\b")
-_COUNTED = pattern(r"\b(?:rate|irate|increase)\(\s*(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)")
-_JOB_LABEL = pattern(r"\b(?P<name>kube_job_\w+)\{[^{}]*?(?<![\w])job\s*(?:=~|=)\s*\"(?P<value>[^\"]*)\"")
-_TAG = pattern(r"dcgm-exporter[^\s:]{0,200}:(?:[0-9.]+-)?(?P<version>[0-9]+\.[0-9]+\.[0-9]+)(?=-|@|\s|$|\")")
-_VERSION = pattern(r"(?:[0-9]+\.[0-9]+\.[0-9]+-)?(?P<version>[0-9]+\.[0-9]+\.[0-9]+)(?=-|$)")
+_NAME = re.compile(r"\bDCGM_[A-Z0-9_]+\b")
+_COUNTED = re.compile(r"\b(?:rate|irate|increase)\(\s*(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)")
+_JOB_LABEL = re.compile(r"\b(?P<name>kube_job_\w+)\{[^{}]*?(?<![\w])job\s*(?:=~|=)\s*\"(?P<value>[^\"]*)\"")
+_TAG = re.compile(r"dcgm-exporter[^\s:]{0,200}:(?:[0-9.]+-)?(?P<version>[0-9]+\.[0-9]+\.[0-9]+)(?=-|@|\s|$|\")")
+_VERSION = re.compile(r"(?:[0-9]+\.[0-9]+\.[0-9]+-)?(?P<version>[0-9]+\.[0-9]+\.[0-9]+)(?=-|$)")
 _RENAMED_IN = (4, 9)
 _LABELS_IN_KUBE_STATE = "kube-state"
 

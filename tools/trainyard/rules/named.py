@@ -1,9 +1,9 @@
 """The objects that pods name."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.rules.places import value_at
 from trainyard.rules.volumes import volumes

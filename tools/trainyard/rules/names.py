@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from trainyard.filledin import is_filled_in
 from trainyard.finding import Severity
 from trainyard.objects import Object
-from trainyard.patterns import pattern
 from trainyard.remedy import put
 from trainyard.rules.jobspecs import job_specs
 from trainyard.rules.once import once
@@ -18,12 +17,12 @@ from trainyard.workload.made_names import LONGEST
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import text
 
-_SUBDOMAIN = pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
-_LABEL = pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
-_FROM_LETTER = pattern(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
-_VALUE = pattern(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?\Z")
-_KEY = pattern(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
-_PORT = pattern(r"(?=.*[a-z])[a-z0-9](-?[a-z0-9])*\Z")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+_FROM_LETTER = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?\Z")
+_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
+_PORT = re.compile(r"(?=.*[a-z])[a-z0-9](-?[a-z0-9])*\Z")
 _LONGEST_PORT, _LONGEST_OBJECT = 15, 253
 _FROM_LETTER_KINDS = {
     "": ("Service",),

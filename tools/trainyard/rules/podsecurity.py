@@ -6,7 +6,6 @@ from typing import Any
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import volumes
@@ -14,19 +13,19 @@ from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 
 _ENFORCE = "pod-security.kubernetes.io/enforce"
-_BASELINE_CAPABILITY = pattern(
+_BASELINE_CAPABILITY = re.compile(
     r"(CAP_)?(AUDIT_WRITE|CHOWN|DAC_OVERRIDE|FOWNER|FSETID|KILL|MKNOD|NET_BIND_SERVICE|SETFCAP|SETGID|SETPCAP|SETUID|"
     r"SYS_CHROOT)\Z"
 )
-_RESTRICTED_VOLUME = pattern(
+_RESTRICTED_VOLUME = re.compile(
     r"(configMap|csi|downwardAPI|emptyDir|ephemeral|image|persistentVolumeClaim|projected|secret)\Z"
 )
-_SAFE_SYSCTL = pattern(
+_SAFE_SYSCTL = re.compile(
     r"(kernel\.shm_rmid_forced|net\.ipv4\.(ip_local_port_range|ip_local_reserved_ports|ip_unprivileged_port_start|"
     r"ping_group_range|tcp_fin_timeout|tcp_keepalive_intvl|tcp_keepalive_probes|tcp_keepalive_time|tcp_rmem|"
     r"tcp_syncookies|tcp_wmem))\Z"
 )
-_NUMBERED_USER = pattern(
+_NUMBERED_USER = re.compile(
     r"non-?root|distroless|chainguard|bitnami|rootless|(^|/)(rayproject|jupyter|kubeflownotebookswg|prom)/",
     re.IGNORECASE,
 )

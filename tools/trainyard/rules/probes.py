@@ -1,9 +1,9 @@
 """Probes and deadlines that end pods which still train."""
 
+import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
-from trainyard.patterns import pattern
 from trainyard.remedy import put, remove
 from trainyard.rules.counts import whole
 from trainyard.rules.once import once
@@ -13,7 +13,7 @@ from trainyard.workload.plain import mapping, sequence, text
 from trainyard.workload.templates import SERVING
 
 _LEAST_PATIENCE = 300
-_SLEEP = pattern(r"\bsleep\s+([0-9]+)\b")
+_SLEEP = re.compile(r"\bsleep\s+([0-9]+)\b")
 _DEFAULT_GRACE = 30
 
 

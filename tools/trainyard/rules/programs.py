@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.trainer_catalogue import SCRIPT, Trainer, trainers
 from trainyard.workload.launch import argument
 from trainyard.workload.model import Container, EnvVar, PodSet, Setting, Word, Workload

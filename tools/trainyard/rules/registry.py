@@ -20,10 +20,10 @@ A rule that cannot know stays silent.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from trainyard.finding import Severity
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.remedy import Remedy
 from trainyard.unit import Unit

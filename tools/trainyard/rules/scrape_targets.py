@@ -1,11 +1,11 @@
 """What the monitors of Prometheus may scrape: Services, and pods of jobs and of other templates."""
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.unit import Unit
 from trainyard.workload import workloads
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
@@ -14,7 +14,7 @@ from trainyard.workload.selectors import Labels, pod_labels
 GROUP = "monitoring.coreos.com"
 _ENDPOINTS = {"ServiceMonitor": "endpoints", "PodMonitor": "podMetricsEndpoints"}
 _TEMPLATES = ("Deployment", "DaemonSet", "StatefulSet")
-_DURATION = pattern(r"(?<![0-9])([0-9]+)(ms|[smhdwy])")
+_DURATION = re.compile(r"(?<![0-9])([0-9]+)(ms|[smhdwy])")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 31536000}
 
 

@@ -1,13 +1,13 @@
 """Networks that Multus adds to pods, and the devices that operators hand out, against what pods ask for."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.rules.counts import number
 from trainyard.rules.nccl.pods import is_rdma
 from trainyard.rules.once import once
@@ -17,7 +17,7 @@ from trainyard.workload.plain import digits, mapping, sequence, strings, text
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 _RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
-_ITEM = pattern(r"(?:(?P<namespace>[^/@]+)/)?(?P<name>[^/@]+)(?:@.*)?\Z")
+_ITEM = re.compile(r"(?:(?P<namespace>[^/@]+)/)?(?P<name>[^/@]+)(?:@.*)?\Z")
 _POD_ANNOTATIONS = {
     NETWORKS: "networks of the pods",
     "gke-gcsfuse/volumes": "the sidecar of the pods' buckets",

@@ -3,15 +3,14 @@
 import base64
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from trainyard.catalogue import variable
 from trainyard.fieldpath import Path
 from trainyard.finding import Severity
-from trainyard.frozen import dataclass
 from trainyard.objects import Object
-from trainyard.patterns import pattern
 from trainyard.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -20,24 +19,24 @@ from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import entries, mapping
 
 _SHAPES = (
-    (pattern(r"\bhf_[A-Za-z0-9]{20,}"), "a Hugging Face token"),
-    (pattern(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"), "an AWS access key"),
-    (pattern(r"\b(gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,})"), "a GitHub token"),
-    (pattern(r"\bglpat-[\w-]{20,}"), "a GitLab token"),
-    (pattern(r"\bxox[abprs]-[A-Za-z0-9-]{10,}"), "a Slack token"),
-    (pattern(r"\bsk-(ant-|proj-)?[A-Za-z0-9_-]{32,}"), "an API key"),
-    (pattern(r"\bAIza[0-9A-Za-z_-]{35}"), "a Google API key"),
-    (pattern(r"\bnvapi-[\w-]{32,}"), "an NVIDIA API key"),
-    (pattern(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "a private key"),
-    (pattern(r"\b[a-z][a-z0-9+.-]{0,40}://[^\s/:@${}<>]+:(?P<part>[^\s/@${}<>]{3,})@"), "a password in a URL"),
+    (re.compile(r"\bhf_[A-Za-z0-9]{20,}"), "a Hugging Face token"),
+    (re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"), "an AWS access key"),
+    (re.compile(r"\b(gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,})"), "a GitHub token"),
+    (re.compile(r"\bglpat-[\w-]{20,}"), "a GitLab token"),
+    (re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{10,}"), "a Slack token"),
+    (re.compile(r"\bsk-(ant-|proj-)?[A-Za-z0-9_-]{32,}"), "an API key"),
+    (re.compile(r"\bAIza[0-9A-Za-z_-]{35}"), "a Google API key"),
+    (re.compile(r"\bnvapi-[\w-]{32,}"), "an NVIDIA API key"),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "a private key"),
+    (re.compile(r"\b[a-z][a-z0-9+.-]{0,40}://[^\s/:@${}<>]+:(?P<part>[^\s/@${}<>]{3,})@"), "a password in a URL"),
 )
-_HINT = pattern(r"hf_|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox|sk-|AIza|nvapi-|PRIVATE KEY|://[^/]*@")
+_HINT = re.compile(r"hf_|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox|sk-|AIza|nvapi-|PRIVATE KEY|://[^/]*@")
 """What every shape above holds; one search instead of ten for nearly every text."""
-_NAME = pattern(r"(API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|PASSWORD|PASSWD|TOKEN|CREDENTIALS?)\Z", re.IGNORECASE)
-_OPAQUE = pattern(r"[A-Za-z0-9+/=_.~-]{16,}\Z")
-_VARIABLE = pattern(r"\$[A-Za-z_]\w*\Z")
+_NAME = re.compile(r"(API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|PASSWORD|PASSWD|TOKEN|CREDENTIALS?)\Z", re.IGNORECASE)
+_OPAQUE = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}\Z")
+_VARIABLE = re.compile(r"\$[A-Za-z_]\w*\Z")
 _REFERENCES = ("$(", "${", "{{", "<")
-_PLACEHOLDER = pattern(
+_PLACEHOLDER = re.compile(
     r"your|replace|change.?me|change.?it|placeholder|example|dummy|insert|enter|todo|fixme|redacted|-here\b|_here\b|xxxx"
     r"|\*\*\*|\.\.\.",
     re.IGNORECASE,
@@ -52,7 +51,7 @@ _VARIED = 8
 """Different characters of a key that was drawn at random; a password made up for a test has fewer."""
 _NO_API_KINDS = ("Job", "JobSet", "PyTorchJob", "TFJob", "MPIJob", "TrainJob")
 
-_DIGEST = pattern(r"@sha256:[0-9a-f]{64}\Z")
+_DIGEST = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 
 
 @rule("SEC001", "secret-in-plain-sight", Severity.ERROR, needs=Unit, guarded=True)

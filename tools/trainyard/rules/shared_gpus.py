@@ -1,10 +1,10 @@
 """GPUs that a device plugin hands out several times, against training pods that want them whole."""
 
+import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.rules.counts import gpu_limit, number
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
@@ -109,4 +109,4 @@ def visible_devices_too_few(workload: Workload) -> Iterator[Problem]:
             )
 
 
-_DEVICES = pattern(r"[0-9]+(,[0-9]+)*\Z")
+_DEVICES = re.compile(r"[0-9]+(,[0-9]+)*\Z")

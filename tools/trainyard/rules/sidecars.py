@@ -1,30 +1,30 @@
 """Containers beside the one that trains: those that a mesh adds, and those that never end."""
 
+import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.command import basename
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import mapping, sequence, strings
 
-_SERVERS = pattern(
+_SERVERS = re.compile(
     r"(cloud_sql_proxy|cloud-sql-proxy|dcgm-exporter|envoy|filebeat|fluent-bit|fluentd|grafana-agent|node_exporter|"
     r"otelcol(-contrib)?|prometheus|promtail|pushgateway|redis-server|sshd|statsd_exporter|telegraf|tensorboard|vector)\Z"
 )
-_SERVES = pattern(
+_SERVES = re.compile(
     r"(\S*/)?(trl vllm-serve|vllm serve|tritonserver|text-generation-launcher|mlflow (server|ui)|"
     r"python[0-9.]* (-u )?-m (vllm\.entrypoints|sglang\.launch_server|http\.server))\b"
 )
 """Servers of models, which have GPUs of their own."""
-_IMAGES = pattern(
+_IMAGES = re.compile(
     r"(^|/)(alloy|cloud-sql-proxy|dcgm-exporter|envoy|filebeat|fluent-bit|fluentd|grafana-agent|node-exporter|"
     r"opentelemetry-collector[a-z-]*|otel-collector|promtail|proxyv2|telegraf|vector)([:@]|$)"
 )
-_FOR_EVER = pattern(
+_FOR_EVER = re.compile(
     r"while\s+(true|:|\[\s*1\s*\])[ \t]*(;|\n)\s*do\b|\bsleep\s+(infinity|inf)\b|\btail\s+(-\w+\s+)*-[fF]\b"
 )
 _JOBS = ("Job", "JobSet", "TrainJob", "PyTorchJob", "TFJob")

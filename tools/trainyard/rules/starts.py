@@ -1,8 +1,8 @@
 """Which pods of a job start ranks, and how many each launcher makes of them."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.rules.counts import whole
 from trainyard.workload.model import Container, Launch, PodSet, Setting, Workload
 

@@ -1,10 +1,10 @@
 """The volumes of a pod, beside the places where its containers mount them."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.workload.model import Container, PodSet
 from trainyard.workload.plain import entries, mapping, text

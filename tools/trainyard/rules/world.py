@@ -1,8 +1,8 @@
 """How many ranks a workload starts, and how many of them hold different data."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.rules.counts import whole
 from trainyard.rules.programs import Program
 from trainyard.rules.starts import Start, nodes, starts

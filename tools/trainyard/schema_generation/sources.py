@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from trainyard.errors import Fault
-from trainyard.frozen import dataclass
 
 _DOWNLOAD_SECONDS = 900
 

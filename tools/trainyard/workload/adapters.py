@@ -1,8 +1,8 @@
 """The kinds of training job, each with the module that knows its controller. A new kind is one file and one entry."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object
 from trainyard.workload import (
     indexed_job,

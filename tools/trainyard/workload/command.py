@@ -1,11 +1,10 @@
 """A container's command line: its words as the kubelet passes them, and the commands inside `sh -c`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.workload.environment import Environment, expand
 from trainyard.workload.model import EnvVar, Word

@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.workload.model import EnvVar, Workload
 from trainyard.workload.plain import entries, mapping, text
 
-_REFERENCE = pattern(r"\$(?:\$|\(([^)]*)\))")
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _LONGEST = 64 * 1024  # characters; variables that name one another can grow without end
-_SERVICE_VARIABLE = pattern(r"(?=[A-Z0-9_]+\Z).+_(?:SERVICE_HOST\Z|PORT(?:\Z|_.))")
+_SERVICE_VARIABLE = re.compile(r"(?=[A-Z0-9_]+\Z).+_(?:SERVICE_HOST\Z|PORT(?:\Z|_.))")
 
 
 @dataclass(frozen=True, slots=True)

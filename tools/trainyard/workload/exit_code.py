@@ -4,12 +4,12 @@ The launcher is taken to fail and every other command to succeed. Where a comman
 ways are followed. bash(1) and dash(1) are the source; what they do not make certain is not known.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, product
 from typing import TypeVar
 
-from trainyard.patterns import pattern
 from trainyard.workload.command import Script, basename
 from trainyard.workload.model import Hidden, Word
 from trainyard.workload.shell import Assignment, Command, Token, tokens
@@ -53,7 +53,7 @@ _SHOWN = 40
 _MENDS = ("-o pipefail", "-e", "-eo pipefail")
 """Options of a shell, in the order in which they change less."""
 _SHELLS = frozenset({"ash", "bash", "dash", "sh"})
-_OF_BASH = pattern(r"\|&|&>|[<>]\(|\[\[|PIPESTATUS|pipefail|\bfunction\b")
+_OF_BASH = re.compile(r"\|&|&>|[<>]\(|\[\[|PIPESTATUS|pipefail|\bfunction\b")
 """What sh may or may not know, since in one image it is bash and in another dash."""
 _SUCCEED = frozenset({"echo", "printf", "true", ":", "date", "sleep", "tee", "export", "unset", "sync", "hostname"})
 """Programs whose success does not depend on what the launcher left."""

@@ -9,17 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 from trainyard.objects import Object
-from trainyard.patterns import pattern
 from trainyard.workload.environment import Environment
 from trainyard.workload.model import EnvVar
 from trainyard.workload.plain import entries, mapping, sequence, text
 
 ORIGIN = "file"
-_LOOP = pattern(
+_LOOP = re.compile(
     r"\bfor\s+(?P<file>\w+)\s+in\s+(?P<folders>(?:/[\w./-]+/\*[ \t]*)+)(?:;|\n)\s*do\b(?P<body>.*?)\bdone", re.DOTALL
 )
 _EXPORT = r'export\s+"\$\{{{0}##\*/\}}=\$\(\s*cat\s+"?\$\{{?{0}\}}?"?\s*\)"'
-_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SCRIPT_CHARACTERS = 8 * 1024
 
 

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import digits, entries, mapping, sequence, text
 from trainyard.workload.scripts import written
@@ -15,10 +14,10 @@ _LISTED = {"mpirun": "host", "horovodrun": "hosts"}
 _NAMING = ("app", "config_file", "host", "host_discovery_script", "hostfile", "hosts", "jsrun")
 _OF_DEEPSPEED = "/job/hostfile"
 """Where deepspeed looks for a hostfile that it is not told of."""
-_OF_SCHEDULERS = pattern(r"(LSB|PBS|PMIX?|SLURM)_|.*host_?file", re.IGNORECASE)
+_OF_SCHEDULERS = re.compile(r"(LSB|PBS|PMIX?|SLURM)_|.*host_?file", re.IGNORECASE)
 """Variables from which an MPI takes its hosts."""
-_ITEM = pattern(r"(?P<host>[A-Za-z0-9.-]{1,253})(?::(?P<slots>[0-9]{1,6}))?\Z")
-_SLOTS = pattern(r"(?:^|\s)slots[ \t]*=[ \t]*(?P<slots>[0-9]{1,6})")
+_ITEM = re.compile(r"(?P<host>[A-Za-z0-9.-]{1,253})(?::(?P<slots>[0-9]{1,6}))?\Z")
+_SLOTS = re.compile(r"(?:^|\s)slots[ \t]*=[ \t]*(?P<slots>[0-9]{1,6})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.workload.environment import Injected
 from trainyard.workload.indexed_job import INDEX_ANNOTATION, INDEX_VARIABLE, jobs_pods, names_of_job

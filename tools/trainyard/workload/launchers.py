@@ -8,11 +8,10 @@ Intel MPI, horovod.runner.launch, composer.cli.launcher, lightning.fabric.cli.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.workload.model import Setting
 
 _NONE: Mapping[str, Any] = MappingProxyType({})

@@ -5,11 +5,10 @@ made object as if it were rendered; `written` leads from a field of it back to t
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.fieldpath import Path
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 
 MERGE_KEYS: Mapping[str, str] = {

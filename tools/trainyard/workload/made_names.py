@@ -1,6 +1,7 @@
 """Names that a job's controller makes from the job's own, which become too long before that does."""
 
-from trainyard.frozen import dataclass
+from dataclasses import dataclass
+
 from trainyard.objects import Spot
 
 LONGEST = 63

@@ -1,6 +1,7 @@
 """Services that a job's controller makes."""
 
-from trainyard.frozen import dataclass
+from dataclasses import dataclass
+
 from trainyard.objects import Spot
 
 

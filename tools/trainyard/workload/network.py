@@ -6,10 +6,10 @@ which holds here: no policy selects them, and no podSelector finds them, since w
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, Literal
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence, strings, text

@@ -1,9 +1,9 @@
 """ray.io/v1 RayCluster and RayJob, as KubeRay runs them (read from v1.6.2)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.workload import ray_pods
 from trainyard.workload.environment import Injected

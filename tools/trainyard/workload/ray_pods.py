@@ -1,9 +1,9 @@
 """What KubeRay v1.6.2 adds to the pods of a Ray cluster: environment, shared memory, ports, the ray start command."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.workload.environment import Injected
 from trainyard.workload.plain import entries, mapping, sequence, strings, text

@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.patterns import pattern
 from trainyard.quantity import quantity
 from trainyard.workload.plain import mapping, strings
 
 METRICS_PORT = 8080
 _AGENT_PORT = "52365"
-_GPU = pattern(r".*gpu\Z|nvidia\.com/mig-[0-9]+g\.[0-9]+gb\Z", re.DOTALL)
+_GPU = re.compile(r".*gpu\Z|nvidia\.com/mig-[0-9]+g\.[0-9]+gb\Z", re.DOTALL)
 _ACCELERATORS = {"aws.amazon.com/neuroncore": "neuron_cores", "google.com/tpu": "TPU"}
 _NOT_FLAGS = ("log-color", "include-dashboard")
 

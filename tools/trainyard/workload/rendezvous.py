@@ -1,6 +1,7 @@
 """Where ranks meet: the host and port that every pod of a job dials first."""
 
-from trainyard.frozen import dataclass
+from dataclasses import dataclass
+
 from trainyard.workload.model import Launch, Setting
 from trainyard.workload.plain import digits
 from trainyard.workload.services import endpoint

@@ -1,9 +1,9 @@
 """What the training operator's jobs (PyTorchJob, TFJob) have in common: replica types, names, labels, Services."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.workload.made_names import MadeName
 from trainyard.workload.made_services import MadeService

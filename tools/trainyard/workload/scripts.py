@@ -3,24 +3,23 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.workload.model import Container
 from trainyard.workload.plain import sequence
 
-_HERE = pattern(
+_HERE = re.compile(
     r"(?:cat|tee)[ \t]+(?:>[ \t]*)?(?P<path>[^\s<>|;&]+)[ \t]*<<-?[ \t]*(?P<mark>['\"]?)(?P<end>\w+)(?P=mark)"
     r"|cat[ \t]*<<-?[ \t]*(?P<mark2>['\"]?)(?P<end2>\w+)(?P=mark2)[ \t]*>[ \t]*(?P<path2>[^\s<>|;&]+)"
 )
-_PRINTED = pattern(
+_PRINTED = re.compile(
     r"\b(?P<by>printf|echo)\s+(?P<flags>(?:-[neE]+\s+)*)(?P<quote>['\"])(?P<text>(?:(?!(?P=quote)).)*)(?P=quote)"
     r"\s*>\s*(?P<path>[^\s<>|;&]+)",
     re.DOTALL,
 )
-_VARIABLE = pattern(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))\Z")
-_PRINTED_VARIABLE = pattern(
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))\Z")
+_PRINTED_VARIABLE = re.compile(
     r"\b(?:printf\s+['\"]?%s(?:\\n)?['\"]?|echo)\s+\"?(?P<variable>\$\{?[A-Za-z_]\w*\}?)\"?\s*>\s*(?P<path>[^\s<>|;&]+)"
 )
 

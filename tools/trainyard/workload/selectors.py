@@ -1,9 +1,9 @@
 """Label selectors, with a third answer where a label is not known from manifests."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.workload.model import PodSet
 from trainyard.workload.plain import mapping, sequence, text
 

@@ -1,21 +1,21 @@
 """Services of a job, and which pod a host name means."""
 
 import ipaddress
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object
-from trainyard.patterns import pattern
 from trainyard.workload.adapters import made_services
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import digits, mapping, sequence
 from trainyard.workload.selectors import equals, pod_labels
 
 _INDEX_LABELS = ("batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index")
-_INDEXED_NAME = pattern(r"(.+)-(0|[1-9][0-9]{0,8})\Z")
-_PORT = pattern(r"[0-9]{1,5}\Z")
+_INDEXED_NAME = re.compile(r"(.+)-(0|[1-9][0-9]{0,8})\Z")
+_PORT = re.compile(r"[0-9]{1,5}\Z")
 
 
 class Means(Enum):

@@ -6,19 +6,17 @@ What only a running shell can know (command substitution, an unset variable, a b
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.workload.model import EnvVar, Word
 
-_ASSIGNMENT = pattern(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=(.*)\Z", re.DOTALL)
-_ASSIGNING = pattern(r"[A-Za-z_][A-Za-z0-9_]*=")
-_ARRAY = pattern(r"[A-Za-z_][A-Za-z0-9_]*\+?=\Z")
-_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
-_BRACED = pattern(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?)([-=+?])(.*))?\Z", re.DOTALL)
-_OPERATOR = pattern(r"&&|\|\||;;|\|&|&>>|&>|>>|>\||>&|<<<|<<-|<<|<>|<&|\(\(|[;&|()<>\n]")
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=(.*)\Z", re.DOTALL)
+_ASSIGNING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ARRAY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=\Z")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?)([-=+?])(.*))?\Z", re.DOTALL)
+_OPERATOR = re.compile(r"&&|\|\||;;|\|&|&>>|&>|>>|>\||>&|<<<|<<-|<<|<>|<&|\(\(|[;&|()<>\n]")
 _OPENING = frozenset({"then", "do", "case"})
 _CLOSING = frozenset({"fi", "done", "esac"})
 _KEYWORDS = (

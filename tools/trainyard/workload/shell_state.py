@@ -2,17 +2,15 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from trainyard.frozen import dataclass
-from trainyard.patterns import pattern
 from trainyard.workload.model import Word
 
-_STATUS = pattern(r"\$(?:\?|\{\?\})\Z")
-_OF_PIPE = pattern(r"\$\{PIPESTATUS\[(\d{1,3})\]\}\Z")
-_JOB = pattern(r"\$(?:!|\{!\})\Z")
-_VARIABLE = pattern(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))\Z")
-_ASSIGNED = pattern(r"([A-Za-z_]\w*)(\+?)=(.*)\Z")
+_STATUS = re.compile(r"\$(?:\?|\{\?\})\Z")
+_OF_PIPE = re.compile(r"\$\{PIPESTATUS\[(\d{1,3})\]\}\Z")
+_JOB = re.compile(r"\$(?:!|\{!\})\Z")
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))\Z")
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)\Z")
 
 
 class UnknownError(Exception):

@@ -1,8 +1,8 @@
 """The grammar of a shell script: its commands, in the pipelines, lists and compound commands that hold them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.workload.model import Word
 from trainyard.workload.shell import Assignment, Command, Token
 

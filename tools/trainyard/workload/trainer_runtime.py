@@ -1,12 +1,12 @@
 """What a TrainJob makes of its runtime: the runtime's JobSet, with patches, counts and the trainer's own values."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.quantity import quantity
 from trainyard.workload.made import Part, merge, part_of, upsert
 from trainyard.workload.model import Setting
@@ -234,7 +234,7 @@ class RuntimeJob:
 
 
 _JOBS = "replicatedJobs"
-_FOLDERS = pattern(r"(?<![\w./-])(/[\w./-]+)/\*")
+_FOLDERS = re.compile(r"(?<![\w./-])(/[\w./-]+)/\*")
 """Folders that a script goes through file by file."""
 _GANGS = (
     ("coscheduling", "labels", "scheduling.x-k8s.io/pod-group"),

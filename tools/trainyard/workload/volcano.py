@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.workload.environment import Injected
 from trainyard.workload.made import MadeObject, made_object, part_of

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.rules.deepspeed.configs import readable
 from trainyard.rules.once import once
 from trainyard.rules.programs import Program, programs
@@ -13,7 +12,7 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.plain import entries, mapping, sequence
 
-_WITHOUT_BF16 = pattern(
+_WITHOUT_BF16 = re.compile(
     r"(?<![a-z0-9])(?:v100s?|t4|p100|p40|p4|k80|m60|titan[-_ ]?v|quadro[-_ ]rtx[-_ ]?\d+|rtx[-_ ]?20\d0)(?![0-9])"
     r"|^p[23](?:dn)?\.|^g4dn\.|^standard_nc\d+r?s_v[23]$|^standard_nd40rs_v2$|^standard_nc\d+as_t4_v3$",
     re.IGNORECASE,

@@ -1,9 +1,9 @@
 """The configuration of `accelerate launch` itself, which may hold DeepSpeed's or name its file."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.rules.deepspeed.files import file_of
 from trainyard.workload.embedded import yaml_map

@@ -3,11 +3,10 @@
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard import deepspeed_catalogue as facts
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.rules.deepspeed import hjson
 from trainyard.rules.deepspeed.accelerated import launch_config

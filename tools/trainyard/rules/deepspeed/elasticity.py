@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.deepspeed_catalogue import highly_composite
-from trainyard.frozen import dataclass
 from trainyard.rules.deepspeed.configs import Config
 from trainyard.workload.plain import mapping
 

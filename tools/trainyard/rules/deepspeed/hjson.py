@@ -8,14 +8,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard.patterns import pattern
-
-_SKIPPED = pattern(r"(?:\s+|#[^\n]*|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
-_BARE_KEY = pattern(r"[^\s,:\[\]{}]+")
-_LITERAL_END = pattern(r"\s*(?:$|[,\]}#\n]|//|/\*)")
+_SKIPPED = re.compile(r"(?:\s+|#[^\n]*|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
+_BARE_KEY = re.compile(r"[^\s,:\[\]{}]+")
+_LITERAL_END = re.compile(r"\s*(?:$|[,\]}#\n]|//|/\*)")
 _LONGEST_INTEGER = 18
 """Characters of an integer that is read exactly: Python takes long over hundreds and refuses thousands."""
-_NUMBER = pattern(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORDS = {"true": True, "false": False, "null": None}
 _DEEPEST = 50
 

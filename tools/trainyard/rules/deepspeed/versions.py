@@ -2,17 +2,16 @@
 
 import re
 
-from trainyard.patterns import pattern
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.plain import mapping, sequence, text
 
 Release = tuple[int, ...]
 
-_PINNED = pattern(
+_PINNED = re.compile(
     r"(?<![\w-])(deepspeed|transformers|accelerate)(?:\[[\w,-]+\])?\s*==\s*(\d+(?:\.\d+)+)", re.IGNORECASE
 )
-_NUMBERS = pattern(r"\d+(\.\d+)+\Z")
-_IMAGE = pattern(r"(?:^|/)deepspeed:v?(0\.\d+\.\d+)(?:[-+@]|\Z)")
+_NUMBERS = re.compile(r"\d+(\.\d+)+\Z")
+_IMAGE = re.compile(r"(?:^|/)deepspeed:v?(0\.\d+\.\d+)(?:[-+@]|\Z)")
 
 
 def parsed(text: str) -> Release:

@@ -6,11 +6,11 @@ ends in * stands for all that begin like it. <cluster>, <namespace> and <name> a
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.allowed.kinds import groups
 from trainyard.allowed.statement import statement
-from trainyard.frozen import dataclass
 
 ANY: Any = ...
 

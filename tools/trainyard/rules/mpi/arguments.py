@@ -1,18 +1,18 @@
 """Whether mpirun, or another launcher, can read its command line."""
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.plain import sequence
 
 _LAUNCHERS = frozenset({"mpirun", "mpiexec", "horovodrun", "torchrun", "deepspeed", "accelerate", "python", "python3"})
-_FLAG_AND_VALUE = pattern(r"--?[A-Za-z][\w-]*\s+\S")
-_TAKES_ARGUMENTS = pattern(r"(args|arguments|opts|options|flags|cmd|command)\Z")
+_FLAG_AND_VALUE = re.compile(r"--?[A-Za-z][\w-]*\s+\S")
+_TAKES_ARGUMENTS = re.compile(r"(args|arguments|opts|options|flags|cmd|command)\Z")
 
 
 @rule("MPI001", "joined-arguments", Severity.ERROR, needs=Workload)

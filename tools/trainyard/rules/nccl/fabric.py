@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
-from trainyard.patterns import pattern
 from trainyard.rules.nccl.infiniband import is_roce, over_infiniband
 from trainyard.rules.nccl.pods import EFA, annotations, rdma_devices, single_pod
 from trainyard.rules.nccl.settings import Environment, environments
@@ -13,7 +12,7 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 
 _DEFAULT_BUFFER = 4 * 2**20
-_RAIL = pattern(r"\brail[-_]?\d+", re.IGNORECASE)
+_RAIL = re.compile(r"\brail[-_]?\d+", re.IGNORECASE)
 
 
 @rule("NCL032", "traffic-classes-differ", Severity.WARNING, needs=Workload)

@@ -1,10 +1,11 @@
 """The release of NCCL in the image, where a fact states it."""
 
-from trainyard.patterns import pattern
+import re
+
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping, text
 
-_RELEASE = pattern(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 Release = tuple[int, ...]
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
-from trainyard.patterns import pattern
 from trainyard.remedy import Remedy
 from trainyard.rules.counts import number
 from trainyard.rules.nccl.image import release
@@ -27,11 +26,11 @@ _TUNING = (
     "NCCL_IB_ADAPTIVE_ROUTING",
 )
 _SELECTORS = ("NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE")
-_NETDEV = pattern(r"(eth\d*|en[opsx]\w+|eno\d+|ens\d\w*|enp\w+|bond\d+|ib\d+|em\d+|lo|docker\d*|hsn\d+|net\d+)\Z")
-_NUMBERED = pattern(r"(?P<family>[a-z]+\d*_)(?P<index>\d{1,3})\Z")
-_DEVICE = pattern(r"(mlx[45]_\w*|(?!mlx[45])\w*)\d\Z")
+_NETDEV = re.compile(r"(eth\d*|en[opsx]\w+|eno\d+|ens\d\w*|enp\w+|bond\d+|ib\d+|em\d+|lo|docker\d*|hsn\d+|net\d+)\Z")
+_NUMBERED = re.compile(r"(?P<family>[a-z]+\d*_)(?P<index>\d{1,3})\Z")
+_DEVICE = re.compile(r"(mlx[45]_\w*|(?!mlx[45])\w*)\d\Z")
 """The whole name of one adapter; mlx5 alone is a prefix of all."""
-_EXTERNAL = pattern(r"nvcr\.io/nvidia/|hpc-?x", re.IGNORECASE)
+_EXTERNAL = re.compile(r"nvcr\.io/nvidia/|hpc-?x", re.IGNORECASE)
 _PATIENCE_US = 4.096
 _LONGEST_TIMEOUT = 23
 

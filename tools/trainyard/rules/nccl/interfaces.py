@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.remedy import Remedy
 from trainyard.rules.nccl.pods import has_more_networks, single_pod
 from trainyard.rules.nccl.remedies import assigned, beside, unsafely, unset
@@ -15,15 +14,15 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import mapping, sequence
 
-_UNREACHABLE = pattern(
+_UNREACHABLE = re.compile(
     r"(lo\d*|docker\d*|podman\d*|virbr.*|cni\d*|flannel.*|kube-ipvs\d*|nodelocaldns|dummy\d*|tunl\d*|br-.*|veth.*|cali.*)\Z"
 )
-_ADDRESS = pattern(r"\d+(\.\d+){3}(/\d+)?\Z")
+_ADDRESS = re.compile(r"\d+(\.\d+){3}(/\d+)?\Z")
 _POD_INTERFACE = "eth0"
-_OF_THE_NODE = pattern(
+_OF_THE_NODE = re.compile(
     r"(en[opsx]\w*|eth[1-9]\d*|em\d+|bond\d*|team\d+|ib|ibs?\d\w*|ibp\w+|hsn\d*|mlx\w+|roce\w*|rdma\w*|net\d+)\Z"
 )
-_OF_MULTUS = pattern(r"net\d+\Z")
+_OF_MULTUS = re.compile(r"net\d+\Z")
 _LINKS_TO_PODS = ("veth0", "eni0", "cali0", "lxc0", "cilium_host", "cni0", "flannel.1")
 _POD_IDENTITY = "pod-id-link0"
 _SOCKETS = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")

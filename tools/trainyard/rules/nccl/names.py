@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from trainyard.catalogue import Variable, nearest, variable
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.remedy import Remedy, remove
 from trainyard.rules.nccl.remedies import renamed, unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, assignments
@@ -47,7 +46,7 @@ _READ_ELSEWHERE = (
 )
 """Beginnings of the names that plugins, tools and vendors' transports read, whose releases the catalogue does not
 follow."""
-_OF_SCRIPTS = pattern(
+_OF_SCRIPTS = re.compile(
     r"_(ARGS|BRANCH|BUILD_TYPE|CMD|DIR|FLAGS|HOME|IMAGE|LIB|LIBRARY|OPTS|PATH|REPO|ROOT|SCRIPT|TAG|URL|VERSION)\Z"
 )
 """Ends of the names that images and scripts give to what they build and start, and no library to a setting."""

@@ -1,10 +1,10 @@
 """What happens inside a node: shared memory, NVLink, who counts as one host, the files that describe the machine."""
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from trainyard.finding import Severity
-from trainyard.patterns import pattern
 from trainyard.rules.nccl.image import release
 from trainyard.rules.nccl.pods import has_no_nvlink, may_place_memory, mount_of, single_pod
 from trainyard.rules.nccl.remedies import unsafely, unset
@@ -16,7 +16,7 @@ from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping
 
 _ON_AZURE_HOSTS = PurePosixPath("/opt/microsoft")
-_AZURE_IMAGES = pattern(r"mcr\.microsoft\.com/")
+_AZURE_IMAGES = re.compile(r"mcr\.microsoft\.com/")
 
 _NEAR = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN")
 """Levels of distance up to which a pair of GPU and NIC needs no way over the processor."""

@@ -1,7 +1,8 @@
 """Which variables are lost where a launcher does not pass them on."""
 
+import re
+
 from trainyard.catalogue import variable
-from trainyard.patterns import pattern
 from trainyard.rules.nccl.settings import Assignment
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import entries, mapping, sequence
@@ -20,7 +21,7 @@ _FAMILIES = (
     "XLA_",
     "OMP_",
 )
-_NOT_FOR_RANKS = pattern(
+_NOT_FOR_RANKS = re.compile(
     r"(OMPI|OPAL|ORTE|PRTE|PMIX|HYDRA|I_MPI|NVIDIA|KUBE\w*|LC|SSH|K8S|POD|NODE|DEBUG)(_.*)?\Z"
     r"|(PATH|LD_LIBRARY_PATH|HOME|USER|LANG|TZ|TERM|SHELL|HOSTNAME|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE)\Z"
 )

@@ -6,17 +6,16 @@ from pathlib import PurePosixPath
 
 from trainyard.fieldpath import lookup
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.rules.volumes import mounts
 from trainyard.workload.model import Container, PodSet, Setting, Workload
 from trainyard.workload.plain import entries, mapping, sequence, strings
 
 EFA = "vpc.amazonaws.com/efa"
-_RDMA = pattern(r"rdma/|.*(rdma|roce|infiniband|[/_-]hca|ibdev)|nvidia\.com/hostdev\Z", re.IGNORECASE)
-_ORDINARY = pattern(r"(cpu|memory|pods|ephemeral-storage|hugepages-.*|.*/gpu|nvidia\.com/mig-.*|attachable-.*)\Z")
-_NETWORK = pattern(r"cni|network|interface|spidernet|macvlan|nic(s|\b)", re.IGNORECASE)
+_RDMA = re.compile(r"rdma/|.*(rdma|roce|infiniband|[/_-]hca|ibdev)|nvidia\.com/hostdev\Z", re.IGNORECASE)
+_ORDINARY = re.compile(r"(cpu|memory|pods|ephemeral-storage|hugepages-.*|.*/gpu|nvidia\.com/mig-.*|attachable-.*)\Z")
+_NETWORK = re.compile(r"cni|network|interface|spidernet|macvlan|nic(s|\b)", re.IGNORECASE)
 _LOCK = frozenset({"IPC_LOCK", "SYS_RESOURCE", "ALL"})
-_NO_NVLINK = pattern(r"rtx|geforce|quadro|titan|-t4|-l4|l40|-a10\b|-a16|-a2\b|tesla-[tpm]", re.IGNORECASE)
+_NO_NVLINK = re.compile(r"rtx|geforce|quadro|titan|-t4|-l4|l40|-a10\b|-a16|-a2\b|tesla-[tpm]", re.IGNORECASE)
 
 
 def is_rdma(resource: str) -> bool:

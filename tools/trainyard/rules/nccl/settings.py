@@ -1,10 +1,9 @@
 """The communication variables of a workload, as its ranks would get them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from trainyard.catalogue import Variable, variable
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.rules.recent import once_a_workload
 from trainyard.workload import environment as kubelet

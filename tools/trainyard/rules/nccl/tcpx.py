@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.rules.nccl.pods import annotations
 from trainyard.rules.nccl.settings import Assignment, Environment, environments
 from trainyard.rules.once import once
@@ -16,9 +15,9 @@ from trainyard.workload.model import Container, PodSet, Workload
 _FASTRAK, _TCPX = "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_"
 _PROFILES = ("nccl-env-profile", "set_nccl_env")
 _NOT_IN_PROFILE = frozenset({"NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY", "NCCL_LIB_DIR"})
-_DAEMON = pattern(r"tcpgpudmarxd|rxdm|tcpxo?-daemon", re.IGNORECASE)
+_DAEMON = re.compile(r"tcpgpudmarxd|rxdm|tcpxo?-daemon", re.IGNORECASE)
 _INTERFACES = "networking.gke.io/interfaces"
-_NAME = pattern(r'"interfaceName"\s*:\s*"([^"]+)"')
+_NAME = re.compile(r'"interfaceName"\s*:\s*"([^"]+)"')
 _LISTS = (
     "NCCL_FASTRAK_IFNAME",
     "NCCL_FASTRAK_CTRL_DEV",

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
-from trainyard.patterns import pattern
 from trainyard.remedy import Remedy
 from trainyard.rules.nccl.pods import gpu_models, outlives_the_pod
 from trainyard.rules.nccl.remedies import assigned, unsafely, unset
@@ -19,7 +18,7 @@ from trainyard.workload.plain import digits
 _SHORT_HEARTBEAT = 300
 _ORDERED = "CUDA_DEVICE_MAX_CONNECTIONS"
 _GRACE = 30
-_PAIR = pattern(r"\s*\w+\s*:\s*(\[[^\]]*\]|[^,:=\[\]]+)\s*")
+_PAIR = re.compile(r"\s*\w+\s*:\s*(\[[^\]]*\]|[^,:=\[\]]+)\s*")
 _SWITCHES = frozenset({"expandable_segments", "release_lock_on_cudamalloc", "pinned_use_cuda_host_register"})
 _WORDS = {"true": "True", "1": "True", "false": "False", "0": "False"}
 _DUMP_PREFIX = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")

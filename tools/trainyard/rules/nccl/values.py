@@ -6,19 +6,18 @@ from collections.abc import Iterator
 
 from trainyard.catalogue import Variable
 from trainyard.finding import Severity
-from trainyard.patterns import pattern
 from trainyard.rules.nccl.remedies import assigned
 from trainyard.rules.nccl.settings import Assignment, assignments
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 
-_WORD = pattern(r"[A-Za-z]+\Z")
+_WORD = re.compile(r"[A-Za-z]+\Z")
 _FALSE = frozenset({"false", "no", "off", "n", "f", "disable", "disabled"})
 _TRUE = frozenset({"true", "yes", "on", "y", "t", "enable", "enabled"})
-_SUFFIXED = pattern(r"(\d+)\s*([KMGT]?)i?B?\Z", re.IGNORECASE)
-_EXPONENT = pattern(r"\d+(\.\d+)?[eE]\+?\d\Z")
-_OCTAL = pattern(r"0\d+\Z")
+_SUFFIXED = re.compile(r"(\d+)\s*([KMGT]?)i?B?\Z", re.IGNORECASE)
+_EXPONENT = re.compile(r"\d+(\.\d+)?[eE]\+?\d\Z")
+_OCTAL = re.compile(r"0\d+\Z")
 _BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 

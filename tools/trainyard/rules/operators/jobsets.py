@@ -1,11 +1,11 @@
 """What JobSet refuses: JBS001 and up."""
 
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.remedy import put
 from trainyard.rules.jobspecs import jobset_spec
 from trainyard.rules.parts import either, integer, items, part, word, words
@@ -20,7 +20,7 @@ _REASONS = (
     "PodFailurePolicy",
 )
 _BEHIND_GATES = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
-_RULE_NAME = pattern(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?\Z")
+_RULE_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?\Z")
 
 
 @rule("JBS001", "replicated-job-unknown", Severity.ERROR, needs=Object, fix="safe")

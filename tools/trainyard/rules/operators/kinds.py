@@ -1,9 +1,9 @@
 """The job kinds of Kubeflow's operators: where their replicas stand, and what the operator asks of them."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.rules.parts import part
 from trainyard.workload.plain import mapping

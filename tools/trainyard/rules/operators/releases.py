@@ -1,16 +1,16 @@
 """Which release of an operator a cluster runs, as far as manifests beside a job say so."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.rules.parts import items, part, word
 from trainyard.unit import Unit
 
-_TAG = pattern(r"v?(?P<numbers>\d+\.\d+\.\d+)(?:-[0-9a-f]{7,})?\Z")
-_REPOSITORY = pattern(r"github\.com[/:]kubeflow/(?:training-operator|trainer)(?:\.git)?/?\Z")
-_IMAGE = pattern(r"(?:.*/)?(?:training-operator|training-v1/training-operator):(?P<tag>[\w.-]+)(?:@.*)?\Z")
+_TAG = re.compile(r"v?(?P<numbers>\d+\.\d+\.\d+)(?:-[0-9a-f]{7,})?\Z")
+_REPOSITORY = re.compile(r"github\.com[/:]kubeflow/(?:training-operator|trainer)(?:\.git)?/?\Z")
+_IMAGE = re.compile(r"(?:.*/)?(?:training-operator|training-v1/training-operator):(?P<tag>[\w.-]+)(?:@.*)?\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """What Kubeflow Trainer refuses of a TrainJob and of its runtime: TRJ001 and up."""
 
+import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Object, Spot
-from trainyard.patterns import pattern
 from trainyard.rules.counts import is_gpu, number, whole
 from trainyard.rules.jobspecs import jobset_spec
 from trainyard.rules.parts import either, integer, items, part, word
@@ -16,7 +16,10 @@ from trainyard.workload.trainjob import runtime
 
 _CONTAINERS = {TRAINER: NODE, "dataset-initializer": "dataset-initializer", "model-initializer": "model-initializer"}
 _INITIALIZERS = (("dataset", "dataset-initializer"), ("model", "model-initializer"))
-_MANAGER = pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9/_.~%!$&'()*+,;=:-]+\Z")
+_MANAGER = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+    r"/[A-Za-z0-9/_.~%!$&'()*+,;=:-]+\Z"
+)
 
 
 @rule("TRJ001", "runtime-refused", Severity.ERROR, needs=Object)

@@ -1,9 +1,9 @@
 """Words that an API knows and its schema does not list: OPR006."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from trainyard.finding import Severity
-from trainyard.frozen import dataclass
 from trainyard.objects import Object, Spot
 from trainyard.remedy import put
 from trainyard.rules.jobspecs import job_specs

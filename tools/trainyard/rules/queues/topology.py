@@ -1,11 +1,11 @@
 """How close Kueue is asked to place the pods of a job: QUE007 and up."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.remedy import all_of, put, remove
 from trainyard.rules.once import once
 from trainyard.rules.parts import either, items, pairs, word
@@ -19,7 +19,7 @@ _REQUIRED, _PREFERRED, _FREE = (f"{_PREFIX}{kind}-topology" for kind in ("requir
 _SLICE, _SLICE_SIZE = f"{_PREFIX}slice-required-topology", f"{_PREFIX}slice-size"
 _GROUP = f"{_PREFIX}group-name"
 _BOOLEANS = ("1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False")
-_KEY = pattern(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
+_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
 Refusal = tuple[Spot, str, str]
 
 

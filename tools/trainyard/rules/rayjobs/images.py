@@ -1,15 +1,15 @@
 """The releases of Ray in one cluster: RAY011."""
 
+import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
-from trainyard.patterns import pattern
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
 
-_RELEASE = pattern(r"(?:.*/)?rayproject/ray(?:-ml|-llm)?:(?P<release>[0-9]+\.[0-9]+\.[0-9]+)(?:[-.@].*)?\Z")
-_PYTHON = pattern(r"-(?P<python>py3[0-9]+)\b")
+_RELEASE = re.compile(r"(?:.*/)?rayproject/ray(?:-ml|-llm)?:(?P<release>[0-9]+\.[0-9]+\.[0-9]+)(?:[-.@].*)?\Z")
+_PYTHON = re.compile(r"-(?P<python>py3[0-9]+)\b")
 
 
 @rule("RAY011", "ray-releases-differ", Severity.ERROR, needs=Workload)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
-from trainyard.patterns import pattern
 from trainyard.rules.meetings import Meeting, meetings
 from trainyard.rules.once import once
 from trainyard.rules.places import value_at
@@ -15,12 +14,12 @@ from trainyard.workload.plain import entries, mapping, text
 from trainyard.workload.rendezvous import rendezvous
 from trainyard.workload.services import endpoint, headless, resolve
 
-_PER_POD_COMMAND = pattern(
+_PER_POD_COMMAND = re.compile(
     r"\$\{?(RANDOM|SRANDOM|HOSTNAME|EPOCHSECONDS|EPOCHREALTIME)\b|\$\$"
     r"|[`(]\s*(date|uuidgen|hostname|mktemp|openssl rand|shuf|cat /proc/sys/kernel/random/uuid|cat /etc/hostname)\b"
 )
-_REFERENCE = pattern(r"\$[({]?([A-Za-z_][A-Za-z0-9_]*)")
-_PER_POD_FIELD = pattern(r"metadata\.(name|uid)\Z|status\.|spec\.nodeName\Z|.*(completion-index|replica-index)")
+_REFERENCE = re.compile(r"\$[({]?([A-Za-z_][A-Za-z0-9_]*)")
+_PER_POD_FIELD = re.compile(r"metadata\.(name|uid)\Z|status\.|spec\.nodeName\Z|.*(completion-index|replica-index)")
 
 
 @rule("RDV006", "rendezvous-port-mismatch", Severity.ERROR, needs=Workload)

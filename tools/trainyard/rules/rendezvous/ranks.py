@@ -1,10 +1,10 @@
 """How many ranks a launcher starts in each pod, and the variables that it gives them."""
 
+import re
 from collections.abc import Iterator
 
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.patterns import pattern
 from trainyard.remedy import Remedy, all_of, remove
 from trainyard.rules.counts import gpu_limit, number
 from trainyard.rules.mpi import mpi_ranks_per_worker
@@ -18,7 +18,7 @@ from trainyard.workload.plain import entries, sequence, text
 
 _SET_BY_TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 
-_DEVICES_OF_A_NODE = pattern(
+_DEVICES_OF_A_NODE = re.compile(
     r"(--?)?([\w.-]*[._-])?(n?gpus|ngpu|devices|strategy|multiprocessing[_-]distributed|local[_-]world[_-]size"
     r"|(gpus|devices|n?procs?|processes|ranks)[_-]per[_-]node)(=|\Z)"
 )
@@ -348,5 +348,5 @@ def _refers_to(container: Container, name: str) -> bool:
     """Whether the command line or another variable is made from this one."""
     words = [str(item) for field in ("command", "args") for item in sequence(container.data.get(field))]
     values = [variable.raw or "" for variable in container.env.values()]
-    reference = pattern(rf"\$(\({name}\)|{name}\b|\{{{name}\b)")
+    reference = re.compile(rf"\$(\({name}\)|{name}\b|\{{{name}\b)")
     return any(reference.search(item) for item in words + values)

@@ -1,10 +1,10 @@
 """Pods that are meant to train together, and whose launchers know nothing of one another."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from trainyard.finding import Severity
-from trainyard.frozen import dataclass
 from trainyard.objects import Spot
 from trainyard.rules.counts import number, whole
 from trainyard.rules.once import once
