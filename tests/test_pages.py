@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trainyard.pages import documents, first_line
-from trainyard.rules import all_rules
+from trainyard.rules.index import all_rules
 from trainyard.rules.registry import Rule
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "rules"

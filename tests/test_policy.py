@@ -10,7 +10,7 @@ from trainyard.cli import main
 from trainyard.finding import Severity
 from trainyard.policy import POLICIES
 from trainyard.policy.files import FOLDER, PAGE, files, page, stream
-from trainyard.rules import all_rules
+from trainyard.rules.index import all_rules
 
 
 def test_base_and_page_are_what_update_docs_writes() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.finding import Finding, Place, Position, Severity
-from trainyard.rules import all_rules
+from trainyard.rules.index import all_rules
 from trainyard.rules.registry import registered
 from trainyard.suppress import Guard, Suppression, apply, find
 

@@ -6,8 +6,8 @@ import yaml
 
 from trainyard.objects import Object
 from trainyard.unit import Unit
-from trainyard.workload import workloads
 from trainyard.workload.model import Workload
+from trainyard.workload.of_unit import workloads
 
 APART, TOGETHER, REFUSED, WAITS = "each pod alone", "one world", "nothing starts", "the pods wait for each other"
 SAID = {

@@ -23,7 +23,7 @@ from trainyard.render import render
 from trainyard.unit import Unit
 from trainyard.verify import gitops
 from trainyard.verify.pods import CONTROLLER, pod_of
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 pytestmark = pytest.mark.controlplane
 

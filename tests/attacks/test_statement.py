@@ -12,7 +12,7 @@ from trainyard.allowed.statement import FILE, Fields, parsed, statement
 from trainyard.allowed.team import SCHEMA, Context, spec_of
 from trainyard.allowed.walk import refusals
 from trainyard.policy.files import ALLOWED, allowed
-from trainyard.rules import all_rules
+from trainyard.rules.index import all_rules
 
 HOME = Path(__file__).resolve().parents[2]
 TEAM = json.loads(SCHEMA.read_text())["properties"]["spec"]["properties"]

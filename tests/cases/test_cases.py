@@ -12,8 +12,8 @@ import yaml
 from trainyard.discover import discover
 from trainyard.finding import Finding, Severity
 from trainyard.pipeline import lint
-from trainyard.rules import all_rules
 from trainyard.rules.examples import examples
+from trainyard.rules.index import all_rules
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*/*.yaml"))

@@ -19,8 +19,8 @@ from trainyard.rendered import Prepared
 from trainyard.sources import Sources
 from trainyard.unit import Unit
 from trainyard.verify import wait_for
-from trainyard.workload import workloads
 from trainyard.workload.model import Workload
+from trainyard.workload.of_unit import workloads
 
 HOME = Path(__file__).resolve().parents[2]
 COMPONENTS = ("kube-controller-manager", "kube-scheduler", "kwok")

@@ -20,11 +20,11 @@ from trainyard.controlplane import Client, Refused, running
 from trainyard.policy.files import stream
 from trainyard.policy.kinds import Kind
 from trainyard.policy.model import TEAM_LABEL, Policy
-from trainyard.rules import all_rules, problems
 from trainyard.rules.examples import Example, examples
+from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Rule
 from trainyard.unit import Unit
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 pytestmark = pytest.mark.controlplane
 

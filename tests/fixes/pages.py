@@ -16,13 +16,13 @@ from trainyard.fixes.plan import plan
 from trainyard.manifests import ManifestOrigin
 from trainyard.nodes import Node, load_documents
 from trainyard.objects import Object
-from trainyard.rules import all_rules, problems
 from trainyard.rules.examples import Example
+from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Problem, Rule
 from trainyard.sources import Sources
 from trainyard.unit import Unit
-from trainyard.workload import workloads
 from trainyard.workload.made import written
+from trainyard.workload.of_unit import workloads
 
 FILE = "example.yaml"
 RULES = all_rules()

@@ -22,7 +22,7 @@ from trainyard.nodes import Node, load_documents, load_embedded
 from trainyard.objects import Object
 from trainyard.pipeline import finding_of, found_by_rules, input_finding
 from trainyard.remedy import Act, Change, Remedy
-from trainyard.rules import all_rules
+from trainyard.rules.index import all_rules
 from trainyard.sources import Sources
 
 _END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")

@@ -17,7 +17,7 @@ from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
 from trainyard.manifests import read_manifests
 from trainyard.pipeline import finding_of, found_by_rules, input_finding
 from trainyard.report import FORMATS, Report, write
-from trainyard.rules import all_rules
+from trainyard.rules.index import all_rules
 from trainyard.sources import Sources
 
 _ROOT = Path(tempfile.gettempdir())

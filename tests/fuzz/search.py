@@ -18,7 +18,7 @@ def main() -> None:
     atheris.enabled_hooks.add("str")
     with atheris.instrument_imports(include=["trainyard"]):
         from tests.fuzz.targets import TARGETS
-        from trainyard.rules import all_rules
+        from trainyard.rules.index import all_rules
 
         all_rules()
     atheris.Setup([os.environ.get(AGAIN, sys.argv[0]), *flags], TARGETS[name])

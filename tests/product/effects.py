@@ -8,8 +8,8 @@ from tests.product import patches
 from tests.product.combinations import Combination
 from trainyard.objects import Object
 from trainyard.unit import Unit
-from trainyard.workload import workloads
 from trainyard.workload.model import Container, PodSet
+from trainyard.workload.of_unit import workloads
 
 NODES = 4
 KINDS = {

@@ -10,7 +10,7 @@ from trainyard.controlplane.definitions import load_definitions
 from trainyard.unit import Unit
 from trainyard.verify import gitops
 from trainyard.verify.pods import CONTROLLER, pod_of
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 Json = dict[str, Any]
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.workload.manifests import unit
 from trainyard.rehearse.miscounted import miscounted
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 JOB = """
 apiVersion: batch/v1

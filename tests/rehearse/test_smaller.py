@@ -12,8 +12,8 @@ from trainyard.rehearse.scale import Scale
 from trainyard.rehearse.smaller import NotScaled, smaller
 from trainyard.render import render
 from trainyard.rules.world import ranks
-from trainyard.workload import workloads
 from trainyard.workload.model import Workload
+from trainyard.workload.of_unit import workloads
 
 INPUTS = HOME / "tests" / "workload" / "inputs"
 ARTICLES = HOME / "tests" / "articles"

@@ -8,7 +8,7 @@ from tests.rehearse.rehearsing import HOME
 from tests.workload.manifests import unit
 from trainyard.rehearse.fullsize import arguments_of
 from trainyard.rehearse.substitutes import DEFAULTS, Substitutes
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 
 @pytest.mark.parametrize(

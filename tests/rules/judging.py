@@ -5,11 +5,11 @@ import yaml
 from trainyard.fieldpath import format_path
 from trainyard.finding import Severity
 from trainyard.objects import Spot
-from trainyard.rules import all_rules, problems
 from trainyard.rules.examples import good_job, merge, unit_of
+from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Problem, Rule
 from trainyard.unit import Unit
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 
 def judge(rule_id: str, text: str) -> list[str]:

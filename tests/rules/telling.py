@@ -7,10 +7,10 @@ from tests.recorded import hold
 from tests.rules.judging import severity_of
 from trainyard.fieldpath import format_path
 from trainyard.objects import Spot
-from trainyard.rules import all_rules, problems
 from trainyard.rules.examples import Example
+from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Problem, Rule
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 HERE = Path(__file__).parent
 

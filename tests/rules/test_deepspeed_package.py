@@ -11,10 +11,11 @@ import pytest
 from trainyard import deepspeed_catalogue as facts
 from trainyard.finding import Severity
 from trainyard.objects import Object
-from trainyard.rules import batch, deepspeed, problems
+from trainyard.rules import batch, deepspeed
+from trainyard.rules.index import problems
 from trainyard.rules.registry import registered
 from trainyard.unit import Unit
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 pytestmark = pytest.mark.torch
 

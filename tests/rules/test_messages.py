@@ -16,11 +16,11 @@ from trainyard.discover import discover
 from trainyard.fieldpath import lookup
 from trainyard.objects import Object, Spot
 from trainyard.pipeline import lint
-from trainyard.rules import all_rules, problems
 from trainyard.rules.examples import examples
+from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Problem, Rule
 from trainyard.unit import Unit
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 RULES = [rule for rule in all_rules().values() if not rule.declared]
 A_MAP = {"key": {"below": "value"}}

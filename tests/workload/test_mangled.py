@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.workload.manifests import INPUTS, readable
 from trainyard.objects import Object
 from trainyard.unit import Unit
-from trainyard.workload import workloads
 from trainyard.workload.environment import unresolved
 from trainyard.workload.launch import argument
 from trainyard.workload.network import ALL_PORTS, peers_reach, reaches_dns
+from trainyard.workload.of_unit import workloads
 from trainyard.workload.rendezvous import rendezvous
 from trainyard.workload.services import resolve, services_for, subdomain_service
 

@@ -18,12 +18,12 @@ from trainyard import limits
 from trainyard.bounded import Ended, Here, each
 from trainyard.objects import Object
 from trainyard.pipeline import found_by_rules
-from trainyard.rules import all_rules
 from trainyard.rules.examples import good_job
+from trainyard.rules.index import all_rules
 from trainyard.schema import schema_of
 from trainyard.unit import Unit
 from trainyard.unjudged import gaps
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 HOME = Path(__file__).resolve().parents[2]
 NUMBERS: tuple[Any, ...] = (10**9, 10**30, -1, 0.5)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.recorded import hold
 from tests.workload.manifests import HERE, INPUTS, readable, unit
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 
 @pytest.mark.parametrize("manifest", sorted(INPUTS.glob("*.yaml")), ids=lambda path: path.stem)

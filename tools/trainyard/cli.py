@@ -297,7 +297,7 @@ def _write(report: "Report", outputs: Sequence[tuple[str, str]], color: str) -> 
     for name, file in sorted(outputs, key=lambda output: not output[1]):
         rules = None
         if name == "sarif":
-            from trainyard.rules import all_rules
+            from trainyard.rules.index import all_rules
 
             rules = all_rules()
         if file:
@@ -310,7 +310,7 @@ def _write(report: "Report", outputs: Sequence[tuple[str, str]], color: str) -> 
 
 def _explain(arguments: Sequence[str]) -> str:
     from trainyard.pages import page
-    from trainyard.rules import all_rules
+    from trainyard.rules.index import all_rules
 
     parser = Parser(prog="lint-jobs explain", description="Print the page of a rule.")
     parser.add_argument("rule", help="id or name, such as RDV003 or unready-peers-hidden")
@@ -329,7 +329,7 @@ def _explain(arguments: Sequence[str]) -> str:
 
 def _rules(arguments: Sequence[str]) -> str:
     from trainyard.pages import first_line
-    from trainyard.rules import all_rules
+    from trainyard.rules.index import all_rules
 
     Parser(prog="lint-jobs rules", description="List every rule.").parse_args(arguments)
     rules = all_rules().values()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainyard.contract import without_echoes
+from trainyard.consequences import without_echoes
 from trainyard.discover import Target, TargetKind, has_kustomization
 from trainyard.finding import Finding, NotJudged, Position
 from trainyard.masked import MaskedLines
@@ -67,7 +67,7 @@ def conclude(
     suppressions = {s: None for judgement in judgements for s in judgement.suppressions}
     if suppressions or exempt:
         from trainyard.exempt import exempted
-        from trainyard.rules import all_rules
+        from trainyard.rules.index import all_rules
         from trainyard.suppress import Guard, apply
 
         rules = all_rules()

@@ -6,8 +6,8 @@ from inspect import cleandoc
 from pathlib import Path
 
 from trainyard.generated import update
-from trainyard.rules import all_rules
 from trainyard.rules.examples import HEADINGS
+from trainyard.rules.index import all_rules
 from trainyard.rules.registry import Rule
 
 _FIXES = {

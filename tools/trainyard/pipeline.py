@@ -24,7 +24,7 @@ from trainyard.fetched import fetched_otherwise
 from trainyard.fieldpath import format_path, lookup
 from trainyard.finding import BROKE, Finding, NotJudged, Place, Position, Severity
 from trainyard.masked import SECRET, cleaned, without
-from trainyard.objects import Object, Spot
+from trainyard.objects import Spot
 from trainyard.origin import Origin
 from trainyard.outcome import Judgement, Outcome, conclude
 from trainyard.room import overbooked
@@ -221,7 +221,7 @@ class _Run:
     @cached_property
     def rules(self) -> Mapping[str, Rule]:
         """Every rule, imported while the first folders are rendered."""
-        from trainyard.rules import all_rules
+        from trainyard.rules.index import all_rules
 
         return all_rules()
 
@@ -486,7 +486,7 @@ class _Run:
             return unit, origin
 
     def _finish(self, result: "_Result") -> Judgement:
-        from trainyard.contract import without_consequences
+        from trainyard.consequences import without_consequences
         from trainyard.suppress import find
 
         told = (told_briefly(finding) for finding in without_consequences(result.findings))
@@ -601,18 +601,17 @@ def found_by_rules(
     rules: Mapping[str, Rule], unit: Unit, doing: Callable[[str], None] = lambda _: None
 ) -> Iterator[tuple[Rule, Problem]]:
     """What every rule says of a unit; `doing` is told its id before. Broke where a rule breaks."""
-    from trainyard.workload import bystanders, workloads
-    from trainyard.workload.model import Workload
+    from trainyard.rules.index import problems
+    from trainyard.workload.of_unit import workloads
 
-    subjects: dict[object, Sequence[object]] = {Workload: workloads(unit), Object: unit.objects, Unit: (unit,)}
+    jobs = tuple(workloads(unit))
     for rule in rules.values():
         if rule.declared:
             continue
         doing(rule.id)
         try:
-            for subject in (*subjects[rule.needs], *(bystanders(unit) if rule.every_pod else ())):
-                for problem in rule.check(subject):
-                    yield rule, problem
+            for problem in problems(rule, unit, jobs):
+                yield rule, problem
         except (InputError, MemoryError):
             raise
         except Exception as error:

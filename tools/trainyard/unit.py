@@ -19,7 +19,7 @@ def _is_for_gitops(obj: Object) -> bool:
     return its_own or any(owner == "argocd.argoproj.io" or owner.endswith(_FLUX) for owner in owners)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # compared and hashed as the very same
 class Unit:
     """All objects that are applied together, and the facts they were made from."""
 

@@ -11,9 +11,9 @@ from trainyard.objects import Spot
 from trainyard.rules.programs import Program, programs
 from trainyard.rules.registry import Problem, Rule
 from trainyard.unit import Unit
-from trainyard.workload import workloads
 from trainyard.workload.command import basename
 from trainyard.workload.model import Container, Word, Workload
+from trainyard.workload.of_unit import workloads
 from trainyard.workload.templates import SERVING
 
 _START = "rendezvous, ranks and exit code"

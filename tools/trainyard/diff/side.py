@@ -21,7 +21,7 @@ from trainyard.render import Rendering, render
 from trainyard.rendered import Prepared
 from trainyard.sources import Sources
 from trainyard.unit import Unit
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 SETTINGS = ("NCCL_", "GLOO_", "UCX_", "FI_", "TRAINER_", "TORCH_", "OMP_", "CUDA_", "OMPI_", "HOROVOD_", "TF_")
 """How the names of variables begin that say how ranks talk and in what batches they train."""

@@ -20,7 +20,7 @@ from trainyard.masked import without_tokens
 from trainyard.outcome import Outcome
 from trainyard.pipeline import Progress, lint
 from trainyard.report.escape import inert, visible
-from trainyard.rules import all_rules
+from trainyard.rules.index import all_rules
 from trainyard.sources import Sources
 
 

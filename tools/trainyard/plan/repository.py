@@ -19,7 +19,7 @@ from trainyard.rendered import Prepared
 from trainyard.replay import replay
 from trainyard.sources import Sources
 from trainyard.unit import Unit
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 
 GPU = "requests.nvidia.com/gpu"
 

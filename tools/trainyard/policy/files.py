@@ -16,7 +16,7 @@ from trainyard.pages import first_line
 from trainyard.policy import POLICIES
 from trainyard.policy.definition import definition
 from trainyard.policy.model import Policy, objects
-from trainyard.rules import all_rules
+from trainyard.rules.index import all_rules
 
 HOME = Path(__file__).resolve().parents[3]
 FOLDER = HOME / "base" / "policy"

@@ -18,8 +18,8 @@ from trainyard.rendered import Prepared
 from trainyard.rules.world import one_a_gpu, ranks
 from trainyard.sources import Sources
 from trainyard.unit import Unit
-from trainyard.workload import workloads
 from trainyard.workload.model import Launch, Workload
+from trainyard.workload.of_unit import workloads
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from trainyard.objects import Object, Spot
 from trainyard.rehearse.scale import Scale
 from trainyard.rules.world import per_pod, ranks
 from trainyard.unit import Unit
-from trainyard.workload import workloads
 from trainyard.workload.model import Container, PodSet, Setting, Workload
+from trainyard.workload.of_unit import workloads
 from trainyard.workload.plain import count, entries, mapping, text
 
 USUAL = Scale(2, 2)

@@ -15,7 +15,7 @@ from trainyard.rehearse.rehearsal import Seen
 from trainyard.rehearse.runs import Run
 from trainyard.rehearse.volumes import SHARED_MEMORY
 from trainyard.rehearse.worlds import worlds
-from trainyard.rules import all_rules
+from trainyard.rules.index import all_rules
 from trainyard.rules.registry import Problem, Rule
 from trainyard.workload.model import Container
 from trainyard.workload.plain import mapping

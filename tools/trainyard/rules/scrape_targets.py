@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.objects import Object, Spot
 from trainyard.unit import Unit
-from trainyard.workload import workloads
+from trainyard.workload.of_unit import workloads
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 from trainyard.workload.selectors import Labels, pod_labels
 

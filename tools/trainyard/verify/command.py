@@ -68,7 +68,7 @@ def _verify(options: argparse.Namespace) -> int:
     from trainyard.limits import FILE_BYTES
     from trainyard.report import FORMATS, Report, write
     from trainyard.report.terminal import columns, wants_color
-    from trainyard.rules import all_rules
+    from trainyard.rules.index import all_rules
     from trainyard.sources import Sources, decoded
     from trainyard.verify import verify
 

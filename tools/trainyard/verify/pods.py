@@ -10,8 +10,8 @@ from trainyard.fieldpath import lookup
 from trainyard.rules.registry import Problem
 from trainyard.unit import Unit
 from trainyard.verify.answers import brief, problems
-from trainyard.workload import workloads
 from trainyard.workload.model import PodSet, Workload
+from trainyard.workload.of_unit import workloads
 
 CONTROLLER = User.service_account("kube-system", "job-controller")
 MOST_PODS = 2000

@@ -275,7 +275,7 @@ def _exported() -> dict[tuple[str, str], dict[str, Any]]:
     """The objects of base/policy as this linter writes them, by kind and name."""
     from trainyard.policy import POLICIES
     from trainyard.policy.model import objects
-    from trainyard.rules import all_rules
+    from trainyard.rules.index import all_rules
 
     rules = all_rules()
     made = [data for policy in POLICIES for data in objects(policy, rules[policy.rule])]
@@ -286,7 +286,7 @@ def _exported() -> dict[tuple[str, str], dict[str, Any]]:
 def _guarded() -> frozenset[str]:
     """Names of the policies whose rules only the platform team may silence."""
     from trainyard.policy import POLICIES
-    from trainyard.rules import all_rules
+    from trainyard.rules.index import all_rules
 
     rules = all_rules()
     return frozenset(policy.name for policy in POLICIES if rules[policy.rule].guarded)

@@ -11,8 +11,8 @@ from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.remedies import told
 from trainyard.rules.starts import Start, meets_others, names_a_meeting, nodes, pods_that_start, starts
-from trainyard.workload import companions
 from trainyard.workload.model import Setting, Workload
+from trainyard.workload.of_unit import companions
 from trainyard.workload.plain import mapping
 from trainyard.workload.rendezvous import rendezvous
 from trainyard.workload.templates import ALONE
