@@ -18,6 +18,8 @@ from trainyard import limits
 from trainyard.bounded import Ended, Here, call, each, unbounded
 from trainyard.errors import Fault, InputError, UsageError
 
+pytestmark = pytest.mark.commands
+
 HOME = Path(__file__).resolve().parents[1]
 MEMORY = Ended("rule", "needs more than 300 MiB of memory to judge", too_much=True)
 TIME = Ended("rule", "takes longer than 1 s of processor time to judge", too_much=True)

@@ -10,6 +10,8 @@ import pytest
 
 from tests.recorded import hold
 
+pytestmark = pytest.mark.commands
+
 HOME = Path(__file__).resolve().parents[1]
 PAGE = HOME / "docs" / "tutorial.md"
 PARTS = ("base", "overlays", "clusters", "jobs", "tools", "schemas", "requirements", "trainer")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.commands
+
 HOME = Path(__file__).resolve().parents[1]
 LANES = re.findall(r'^lanes="(.*)"$', (HOME / "tools/test").read_text(), re.MULTILINE)[0].split()
 MODULE = """\

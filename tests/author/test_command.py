@@ -11,6 +11,8 @@ import pytest
 
 from tests.author.support import COMPLETE, HOME, files_of, hold, new_job
 
+pytestmark = pytest.mark.commands
+
 
 def test_a_job_is_written_with_its_findings_forecast_and_what_comes_next(repository: Path) -> None:
     said = new_job(repository, *COMPLETE)

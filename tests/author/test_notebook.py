@@ -13,6 +13,8 @@ from kubeflow.trainer.options import Labels, Name
 from tests.author.support import HOME, files_of, hold
 from trainyard.notebook import PullRequestClient
 
+pytestmark = pytest.mark.commands
+
 STEPS = 5
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.command import GPT2, LLAMA, POD, Repository, command, environment
 
+pytestmark = pytest.mark.commands
+
 KUSTOMIZATION = f"{LLAMA}/kustomization.yaml"
 
 

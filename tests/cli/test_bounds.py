@@ -7,6 +7,8 @@ import pytest
 
 from tests.cli.command import GPT2, LLAMA, POD, Repository, copied_linter
 
+pytestmark = pytest.mark.commands
+
 RULE = """
 
 @rule("XXX001", "harms", Severity.ERROR, needs=Object)

@@ -13,6 +13,8 @@ import pytest
 
 from tests.cli.command import GPT2, HOME, LLAMA, POD, Repository, command, environment
 
+pytestmark = pytest.mark.commands
+
 QUOTA = """\
 apiVersion: v1
 kind: ResourceQuota

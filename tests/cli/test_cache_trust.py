@@ -13,6 +13,8 @@ import pytest
 from tests.cli.command import HOME, LLAMA, Repository, command, environment
 from trainyard.cache import _COMMON, Cache, Digests
 
+pytestmark = pytest.mark.commands
+
 
 def folder_of(checkout: Repository) -> Path:
     (folder,) = (checkout.root.parent / "cache/trainyard").iterdir()

@@ -9,6 +9,8 @@ from tests.cli.command import GPT2, LLAMA, POD, Repository
 from trainyard.changed import resolve
 from trainyard.errors import UsageError
 
+pytestmark = pytest.mark.commands
+
 
 def spoil(checkout: Repository, file: str) -> None:
     with (checkout.root / file).open("a") as out:

@@ -13,6 +13,8 @@ import pytest
 from trainyard import commandline
 from trainyard.errors import Fault, InputError, UsageError
 
+pytestmark = pytest.mark.commands
+
 HOME = Path(__file__).resolve().parents[2]
 PLAN = [sys.executable, "-P", "-m", "trainyard.plan"]
 TOOLS = {"PATH": os.environ["PATH"], "PYTHONPATH": str(HOME / "tools")}

@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.command import GPT2, LLAMA, POD, Repository, command, copied_linter, environment
 
+pytestmark = pytest.mark.commands
+
 
 @pytest.fixture
 def warned(checkout: Repository) -> Repository:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.cli.command import Repository
 
+pytestmark = pytest.mark.commands
+
 
 @pytest.mark.claim("every-rule-has-a-page")
 def test_every_rule_is_listed_and_explained(empty: Repository) -> None:

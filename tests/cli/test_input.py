@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.command import GPT2, LLAMA, POD, Repository, command, environment
 
+pytestmark = pytest.mark.commands
+
 
 @pytest.mark.claim("every-job-is-linted")
 def test_nothing_is_every_job(checkout: Repository) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.command import GPT2, HOME, LLAMA, POD, Repository
 
+pytestmark = pytest.mark.commands
+
 TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345"
 
 

@@ -10,6 +10,8 @@ from tests.cli.command import GPT2, HOME, LLAMA, Repository
 from trainyard.cluster import platforms_named
 from trainyard.sources import Sources
 
+pytestmark = pytest.mark.commands
+
 MATH = "jobs/research/llama-8b-math"
 SECOND = "jobs/research/llama-8b-physics"
 PLATFORM = "clusters/gpu-east/platform"

@@ -3,7 +3,11 @@
 import shutil
 from typing import Any
 
+import pytest
+
 from tests.cli.command import GPT2, HOME, LLAMA, Repository
+
+pytestmark = pytest.mark.commands
 
 FACTS = "clusters/gpu-east/facts/cluster.yaml"
 SECOND = "jobs/research/llama-8b-physics"

@@ -14,6 +14,8 @@ import pytest
 
 from tests.cli.command import GPT2, LLAMA, POD, Repository, command, environment, files_below
 
+pytestmark = pytest.mark.commands
+
 EVIL = "\x1b[31mred\x1b]0;title\x07 ::error file=x::stolen ##vso[task.setvariable]x ##[command]y </testcase> \u202e&<>"
 QUOTED = (
     r'"\e[31mred\e]0;title\a ::error file=x::stolen ##vso[task.setvariable]x\n::error::second line\n##[command]y '

@@ -1,6 +1,10 @@
 """Comments that silence findings, from the command line's end."""
 
+import pytest
+
 from tests.cli.command import GPT2, LLAMA, POD, Repository
+
+pytestmark = pytest.mark.commands
 
 MISTAKE = ("micro: 15", "micro: 16")
 

@@ -18,6 +18,8 @@ from trainyard.diff.model import Change, Difference, FolderDiff, Kind, ObjectDif
 from trainyard.diff.objects import object_diffs
 from trainyard.diff.text import text
 
+pytestmark = pytest.mark.commands
+
 HERE = Path(__file__).parent
 HOME = HERE.parents[1]
 JOBS = ("gpt2-124m", "gpt2-355m", "llama-8b-sft", "llama-8b-math")

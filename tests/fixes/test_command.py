@@ -20,6 +20,8 @@ from trainyard.rendered import RenderedOrigin
 from trainyard.replay import replay
 from trainyard.sources import Sources
 
+pytestmark = pytest.mark.commands
+
 HOME = Path(__file__).parents[2]
 
 JOB = """\

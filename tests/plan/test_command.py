@@ -10,6 +10,8 @@ import pytest
 
 from tests.plan.support import HERE, HOME, hold, plan
 
+pytestmark = pytest.mark.commands
+
 JOB = "jobs/research/whale-song"
 
 

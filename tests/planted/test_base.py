@@ -4,6 +4,8 @@ import pytest
 
 from tests.planted.checkout import BOTH, GPT2, LLAMA, Checkout, Found
 
+pytestmark = pytest.mark.commands
+
 BASE = "base/torchrun"
 RUN = "base/run"
 TITLE = "Job/research/gpt2-124m"

@@ -9,6 +9,8 @@ import pytest
 
 from tests.planted.checkout import LLAMA, Checkout
 
+pytestmark = pytest.mark.commands
+
 TOOLS = Path(__file__).parents[2] / "tools"
 
 

@@ -5,6 +5,8 @@ import pytest
 from tests.planted.checkout import LLAMA, Checkout, Found
 from tests.planted.test_patches import PODS
 
+pytestmark = pytest.mark.commands
+
 FILE = f"{LLAMA}/kustomization.yaml"
 TEMPLATE = "PodTemplate/research/training-job"
 

@@ -4,6 +4,8 @@ import pytest
 
 from tests.planted.checkout import GPT2, Checkout, Found
 
+pytestmark = pytest.mark.commands
+
 JOB = f"{GPT2}/job.yaml"
 OBJECT = "TrainingJob/research/gpt2-124m"
 BATCH = "  batch:\n    micro: 15\n    accumulation: 1\n    global: 480\n"

@@ -4,6 +4,8 @@ import pytest
 
 from tests.planted.checkout import GPT2, LLAMA, Checkout, Found
 
+pytestmark = pytest.mark.commands
+
 RDMA = "overlays/rdma/fabric.yaml"
 ETHERNET = "overlays/ethernet/fabric.yaml"
 EAST = "clusters/gpu-east/facts/cluster.yaml"

@@ -4,6 +4,8 @@ import pytest
 
 from tests.planted.checkout import BOTH, GPT2, LLAMA, Checkout, Found
 
+pytestmark = pytest.mark.commands
+
 LLAMA_JOB = f"{LLAMA}/job.yaml"
 GPT2_JOB = f"{GPT2}/job.yaml"
 CONTAINER = "spec.template.spec.containers[0]"

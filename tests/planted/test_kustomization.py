@@ -4,6 +4,8 @@ import pytest
 
 from tests.planted.checkout import GPT2, LLAMA, Checkout, Found
 
+pytestmark = pytest.mark.commands
+
 FILE = f"{LLAMA}/kustomization.yaml"
 
 

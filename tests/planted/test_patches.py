@@ -4,6 +4,8 @@ import pytest
 
 from tests.planted.checkout import LLAMA, Checkout, Found
 
+pytestmark = pytest.mark.commands
+
 JOB = "Job/research/llama-8b-sft"
 TARGET = "{kind: Job}"
 HEAD = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: training-job\n"

@@ -5,6 +5,8 @@ import pytest
 from tests.planted.checkout import BOTH, GPT2, LLAMA, Checkout, Found
 from tests.planted.test_patches import HEAD, JOB, POD, PODS, TARGET
 
+pytestmark = pytest.mark.commands
+
 CONTAINER = "  spec:\n    containers:\n    - name: trainer\n"
 OF_THE_POD = "template.spec"
 TEMPLATE = "PodTemplate/research/training-job"

@@ -1,6 +1,10 @@
 """Mistakes in base/wiring that kustomize stops at, or does not."""
 
+import pytest
+
 from tests.planted.checkout import Checkout, Found
+
+pytestmark = pytest.mark.commands
 
 WIRING = "base/wiring/job.yaml"
 PODS = "base/wiring/pod-template.yaml"

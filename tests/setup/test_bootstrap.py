@@ -15,6 +15,8 @@ import pytest
 from set_up.targets import TARGETS
 from tests.setup.conftest import HOME, Run
 
+pytestmark = pytest.mark.commands
+
 FRESH = ["bin", "lint", "lock"]
 """What .tools holds after a set-up of the linter, where uv and Go came from PATH."""
 

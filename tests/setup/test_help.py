@@ -9,6 +9,8 @@ import pytest
 
 from tests.setup.conftest import HOME
 
+pytestmark = pytest.mark.commands
+
 PROGRAMS = sorted(file.name for file in (HOME / "tools").iterdir() if file.is_file() and os.access(file, os.X_OK))
 PASSES_ON = ("test",)
 """Programs that hand options which they do not know to another one, here pytest."""

@@ -9,6 +9,8 @@ import pytest
 
 from tests.setup.conftest import Run
 
+pytestmark = pytest.mark.commands
+
 NO_SET_UP = "exit 99"
 """The python3 of a PATH on which a launcher that sets up ends with 99."""
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.setup.conftest import Run
 
+pytestmark = pytest.mark.commands
+
 PYTHON = """\
 #!/bin/sh
 echo "cover ${TRAINYARD_COVER-} $*"

@@ -9,6 +9,8 @@ import pytest
 
 from tests.setup.conftest import HOME, Run
 
+pytestmark = pytest.mark.commands
+
 JOB = "jobs/research/gpt2-124m/job.yaml"
 AUTHOR = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
 

@@ -10,6 +10,8 @@ from packaging.requirements import Requirement
 
 from tests.setup.conftest import HOME, Run
 
+pytestmark = pytest.mark.commands
+
 EXTRAS = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
