@@ -1,5 +1,6 @@
 """A controller lives as long as the block that it was started for, however that ends, and says why it cannot start."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import controllers
-from tests.controlplane.controllers import PROGRAMS, controller
+from tests.controlplane.controllers import CONTROLLERS, PROGRAMS, controller
 from tests.controlplane.harness import HOME
 from trainyard.controlplane import Plane, running
+from trainyard.controlplane.definitions import load_definitions
 from trainyard.errors import Fault
 
 pytestmark = pytest.mark.controlplane
@@ -62,6 +64,17 @@ def test_it_ends_with_its_block(plane: Plane, end: type[BaseException]) -> None:
 
     assert len(seen) == 1
     assert running_in(plane.folder) == []
+
+
+def test_the_training_operator_works_beside_pod_groups_of_others(plane: Plane) -> None:
+    """Where the API server has PodGroups it watches them, whatever it is told of gangs: it has to know their kind."""
+    with contextlib.closing(plane.client()) as client:
+        load_definitions(client, CONTROLLERS["coscheduling"].kinds)
+
+        with controller("training-operator", plane):
+            at_work = client.until("workers", lambda: plane.log("training-operator").count("Starting workers") == 2)
+
+    assert at_work
 
 
 def run_until(end: type[BaseException], plane: Plane, seen: list[int]) -> None:

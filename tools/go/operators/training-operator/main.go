@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	coscheduling "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+	volcano "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
 const loopback = "127.0.0.1"
@@ -41,7 +43,11 @@ func run(probes string, server webhook.Server) error {
 	config.Config.PyTorchInitContainerTemplateFile = config.PyTorchInitContainerTemplateFileDefault
 	config.Config.PyTorchInitContainerMaxTries = config.PyTorchInitContainerMaxTriesDefault
 	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, trainingv1.AddToScheme} {
+	// Where the API server has PodGroups, the operator watches them, whatever it is told of gangs.
+	kinds := []func(*runtime.Scheme) error{
+		scheme.AddToScheme, trainingv1.AddToScheme, coscheduling.AddToScheme, volcano.AddToScheme,
+	}
+	for _, add := range kinds {
 		if err := add(known); err != nil {
 			return err
 		}
