@@ -34,6 +34,7 @@ SAVES = ["--output_dir=/output", "--save_steps=4", "--logging_steps=2", "--per_d
 
 
 def test_hugging_faces_trainer_is_seen_to_train_save_and_resume(tmp_path: Path) -> None:
+    """It is made to save every second step, so that nothing is being saved after the seventh."""
     command = ["python", "train.py", *SAVES, "--report_to=none", "--bf16", "--max_steps=3000"]
 
     found = run(tmp_path, command, *HUGGING_FACE, "--steps", "16", "--chaos", "kill-rank@7")
