@@ -52,7 +52,9 @@ def usage(here: str, module: str, arguments: "list[str]") -> int:
 
     from trainyard.commandline import judged
 
-    return judged(import_module(module).parser(), arguments, HELPED)
+    program = import_module(module)
+    first = getattr(program, "SUBCOMMANDS", {}).get(arguments[0]) if arguments else None
+    return judged(first() if first else program.parser(), arguments[1:] if first else arguments, HELPED)
 
 
 if __name__ == "__main__":

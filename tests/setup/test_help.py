@@ -66,6 +66,17 @@ def test_help_installs_nothing_and_writes_nothing(program: str, option: str, clo
     assert f"  tools/{program}" in done.stdout, "no example"
 
 
+@pytest.mark.parametrize("word", ["explain", "rules", "export-policy"])
+def test_so_do_help_and_a_slip_behind_a_subcommand(word: str, clone: Path) -> None:
+    helped = started(clone, "lint-jobs", word, "--help")
+    slipped = started(clone, "lint-jobs", word, "--no-such-option")
+
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert helped.stdout.startswith(f"usage: lint-jobs {word}")
+    assert (slipped.returncode, slipped.stdout) == (2, "")
+    assert slipped.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("program", [program for program in PROGRAMS if program not in PASSES_ON])
 def test_an_unknown_option_is_one_line_and_sets_nothing_up(program: str, clone: Path) -> None:
     done = started(clone, program, "--no-such-option")

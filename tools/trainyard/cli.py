@@ -308,13 +308,34 @@ def _write(report: "Report", outputs: Sequence[tuple[str, str]], color: str) -> 
             write(report, name, sys.stdout, color=colored, width=width, rules=rules)
 
 
+def _explain_parser() -> Parser:
+    parser = Parser(prog="lint-jobs explain", description="Print the page of a rule.")
+    parser.add_argument("rule", help="id or name, such as RDV003 or unready-peers-hidden")
+    return parser
+
+
+def _rules_parser() -> Parser:
+    return Parser(prog="lint-jobs rules", description="List every rule.")
+
+
+def _export_policy_parser() -> Parser:
+    parser = Parser(
+        prog="lint-jobs export-policy",
+        description="Print the rules that one object alone can decide as ValidatingAdmissionPolicies (docs/policy.md).",
+    )
+    parser.add_argument("--output", metavar="FOLDER", help="write a file a rule there, and a kustomization of them")
+    return parser
+
+
+SUBCOMMANDS = {"explain": _explain_parser, "rules": _rules_parser, "export-policy": _export_policy_parser}
+"""The command line of each word that stands first, as `parser` is that of all others."""
+
+
 def _explain(arguments: Sequence[str]) -> str:
     from trainyard.pages import page
     from trainyard.rules.index import all_rules
 
-    parser = Parser(prog="lint-jobs explain", description="Print the page of a rule.")
-    parser.add_argument("rule", help="id or name, such as RDV003 or unready-peers-hidden")
-    wanted: str = parser.parse_args(arguments).rule
+    wanted: str = SUBCOMMANDS["explain"]().parse_args(arguments).rule
     rules = all_rules()
     for rule in rules.values():
         if wanted.upper() == rule.id or wanted.lower() == rule.name:
@@ -331,7 +352,7 @@ def _rules(arguments: Sequence[str]) -> str:
     from trainyard.pages import first_line
     from trainyard.rules.index import all_rules
 
-    Parser(prog="lint-jobs rules", description="List every rule.").parse_args(arguments)
+    SUBCOMMANDS["rules"]().parse_args(arguments)
     rules = all_rules().values()
     wide = max(len(rule.name) for rule in rules)
     return "\n".join(f"{rule.id}  {rule.severity.label:<7}  {rule.name:<{wide}}  {first_line(rule)}" for rule in rules)
@@ -341,12 +362,7 @@ def _export_policy(arguments: Sequence[str]) -> str:
     from trainyard.policy.files import files, stream
     from trainyard.report.output import write_file
 
-    parser = Parser(
-        prog="lint-jobs export-policy",
-        description="Print the rules that one object alone can decide as ValidatingAdmissionPolicies (docs/policy.md).",
-    )
-    parser.add_argument("--output", metavar="FOLDER", help="write a file a rule there, and a kustomization of them")
-    folder: str | None = parser.parse_args(arguments).output
+    folder: str | None = SUBCOMMANDS["export-policy"]().parse_args(arguments).output
     if folder is None:
         return stream()
     try:
