@@ -1,12 +1,12 @@
 """Repositories to lint."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import HOME, Repository
+from tests.cli.command import Repository
+from tests.copies import TWO_JOBS, copy_parts
 
 
 @pytest.fixture
@@ -17,18 +17,11 @@ def empty(tmp_path: Path) -> Repository:
     return repository
 
 
-JOBS = ("jobs/research/gpt2-124m", "jobs/research/llama-8b-sft")
-
-
 @pytest.fixture
 def checkout(tmp_path: Path) -> Repository:
-    """A copy of two of this repository's jobs and of their clusters, committed to a branch called main.
-
-    No Flux is told of them, so that a test may add and rename jobs without a list.
-    """
+    """A copy of two of this repository's jobs and of their clusters, committed to a branch called main."""
     repository = Repository(tmp_path / "repository")
-    for part in ("base", "overlays", *("clusters/gpu-east", "clusters/lab-west"), *JOBS):
-        shutil.copytree(HOME / part, repository.root / part, ignore=shutil.ignore_patterns("flux"))
+    copy_parts(repository.root, *TWO_JOBS)
     subprocess.run(["git", "init", "--quiet", "--initial-branch=main", repository.root], check=True)
     repository.commit()
     return repository

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import GPT2, HOME, LLAMA, Repository
+from tests.cli.command import GPT2, LLAMA, Repository
+from tests.copies import copy_parts
 from trainyard.cluster import platforms_named
 from trainyard.sources import Sources
 
@@ -21,7 +22,7 @@ DIGEST = "sha256:" + "1" * 64
 @pytest.fixture
 def checkout(checkout: Repository) -> Repository:
     """With a job that takes a runtime of its cluster's platform."""
-    shutil.copytree(HOME / MATH, checkout.root / MATH)
+    copy_parts(checkout.root, MATH)
     checkout.commit()
     return checkout
 
@@ -173,7 +174,7 @@ ALONE = "clusters/gpu-south"
 
 
 def add_a_cluster(checkout: Repository) -> None:
-    shutil.copytree(HOME / ALONE, checkout.root / ALONE, ignore=shutil.ignore_patterns("flux"))
+    copy_parts(checkout.root, ALONE)
     checkout.commit()
 
 

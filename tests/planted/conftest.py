@@ -6,18 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.copies import TWO_JOBS, copy_parts
 from tests.planted.checkout import Checkout
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
 def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("untouched")
-    jobs = ("jobs/research/gpt2-124m", "jobs/research/llama-8b-sft")
-    clusters = ("clusters/gpu-east", "clusters/lab-west")
-    for folder in ("base", "overlays", *clusters, *jobs):
-        shutil.copytree(REPOSITORY / folder, root / folder, ignore=shutil.ignore_patterns("flux"))
+    copy_parts(root, *TWO_JOBS)
     subprocess.run(["git", "init", "-q", "--template=", root], check=True)
     return root
 

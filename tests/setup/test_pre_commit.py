@@ -220,6 +220,19 @@ def test_what_the_configuration_excludes_is_not_judged(others: Path, run: Run, t
     assert (staged.returncode, everything.returncode) == (0, 0), staged.stdout + everything.stdout
 
 
+@pytest.mark.claim("hook-excludes")
+def test_a_remote_base_is_told_in_any_run(others: Path, run: Run, tools: Path, cache: Path) -> None:
+    hooked(others, tools, ", exclude: ^remote/")
+    (others / "remote").mkdir()
+    (others / "remote/kustomization.yaml").write_text("resources: ['https://example.com/base?ref=v1']\n")
+    git(others, "add", "--all")
+
+    done = pre_commit(run, others, "run", "--all-files", cache=cache)
+
+    assert done.returncode == 1, done.stdout
+    assert "remote/kustomization.yaml:1" in done.stdout
+
+
 def test_what_a_commit_deletes_is_judged_by_those_that_read_it(
     others: Path, run: Run, tools: Path, cache: Path
 ) -> None:
