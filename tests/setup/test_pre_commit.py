@@ -221,16 +221,39 @@ def test_what_the_configuration_excludes_is_not_judged(others: Path, run: Run, t
 
 
 @pytest.mark.claim("hook-excludes")
-def test_a_remote_base_is_told_in_any_run(others: Path, run: Run, tools: Path, cache: Path) -> None:
-    hooked(others, tools, ", exclude: ^remote/")
+def test_a_remote_base_that_is_excluded_is_not_told(others: Path, run: Run, tools: Path, cache: Path) -> None:
     (others / "remote").mkdir()
-    (others / "remote/kustomization.yaml").write_text("resources: ['https://example.com/base?ref=v1']\n")
+    (others / "remote/kustomization.yaml").write_text("resources: ['https://example.com/base?ref=v1', job.yaml]\n")
+    (others / "remote/job.yaml").write_text(JOB_OF_TWO % "2")
+    ran = {}
+    for excluded in ("remote", "elsewhere"):
+        hooked(others, tools, f", exclude: ^{excluded}/")
+        git(others, "add", "--all")
+        ran[excluded] = pre_commit(run, others, "run", "--all-files", cache=cache)
+
+    assert ran["remote"].returncode == 0, ran["remote"].stdout
+    assert ran["elsewhere"].returncode == 1
+    assert "remote/kustomization.yaml:1:13" in ran["elsewhere"].stdout
+
+
+def test_a_manifest_beside_a_kustomization_that_does_not_read_it(
+    others: Path, run: Run, tools: Path, cache: Path
+) -> None:
+    hooked(others, tools)
+    kustomization = others / "manifests/kustomization.yaml"
+    kustomization.write_text("resources: [other.yaml]\n")
+    (others / "manifests/other.yaml").write_text(JOB_OF_TWO % 2)
+    (others / "manifests/train.yaml").write_text(JOB_OF_TWO % "two")
+    git(others, "add", "--all")
+    followed = pre_commit(run, others, "run", cache=cache)
+    kustomization.write_text("resources: [other.yaml, missing.yaml]\n")
     git(others, "add", "--all")
 
-    done = pre_commit(run, others, "run", "--all-files", cache=cache)
+    lost = pre_commit(run, others, "run", cache=cache)
 
-    assert done.returncode == 1, done.stdout
-    assert "remote/kustomization.yaml:1" in done.stdout
+    assert "--> manifests/train.yaml:6:" in followed.stdout, followed.stdout
+    assert "manifests/kustomization.yaml:1:25: missing.yaml names a file that does not exist" in lost.stdout
+    assert "train.yaml" not in lost.stdout
 
 
 def test_what_a_commit_deletes_is_judged_by_those_that_read_it(

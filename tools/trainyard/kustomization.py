@@ -91,6 +91,10 @@ _REMOTE = re.compile(
 )
 
 
+class RemoteError(InputError):
+    """A kustomization names what is on the network, which nobody here renders."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kustomization:
     """One folder's kustomization file."""
@@ -141,6 +145,14 @@ def has_kustomization(sources: Sources, folder: str) -> bool:
 def files_read(root: Path, folder: str, sources: Sources | None = None) -> frozenset[str]:
     """Files that rendering a folder reads, relative to `root`. InputError as `load_graph`."""
     return load_graph(sources or Sources(root), folder).files
+
+
+def files_here(root: Path, folder: str, sources: Sources) -> frozenset[str]:
+    """As `files_read`, for a folder with a remote part too: a change in this repository reaches only what is here."""
+    try:
+        return files_read(root, folder, sources)
+    except RemoteError:
+        return _Walk(sources, past_remote=True).visit(posixpath.normpath(folder), None, False).files
 
 
 def load_graph(sources: Sources, folder: str) -> Graph:
@@ -219,9 +231,9 @@ def _nearest(name: str, known: frozenset[str]) -> str:
     return f"; did you mean {by_lower[near[0]]}?" if near else ""
 
 
-def _wrong(message: str, node: Node, remedy: str = "") -> InputError:
+def _wrong(message: str, node: Node, remedy: str = "", error: type[InputError] = InputError) -> InputError:
     mark = node.mark
-    return InputError(message, mark.file, mark.line, mark.column, remedy) if mark else InputError(message, "")
+    return error(message, mark.file, mark.line, mark.column, remedy) if mark else error(message, "")
 
 
 def _at_key(message: str, node: Node) -> InputError:
@@ -241,10 +253,14 @@ class _Part:
 
 
 class _Walk:
-    """One walk. What a folder pulls in is kept for the run, since the jobs of a repository share their bases."""
+    """One walk. What a folder pulls in is kept for the run, since the jobs of a repository share their bases.
 
-    def __init__(self, sources: Sources) -> None:
+    With `past_remote` it leaves out what is remote, and goes on.
+    """
+
+    def __init__(self, sources: Sources, past_remote: bool = False) -> None:
         self.sources = sources
+        self.past_remote = past_remote
         self.files: set[str] = set()
         self.trail: list[str] = []
 
@@ -253,7 +269,7 @@ class _Walk:
         if at is not None and folder in self.trail:
             circle = " -> ".join([*self.trail[self.trail.index(folder) :], folder])
             raise _wrong(f"kustomizations name one another in a circle: {circle}", at)
-        key = (f"graph of {'transformers' if config else 'objects'}", folder)
+        key = (f"graph of {'transformers' if config else 'objects'}{' here' if self.past_remote else ''}", folder)
         kept = self.sources.kept.get(key)
         if (
             at is not None
@@ -296,6 +312,8 @@ class _Walk:
                     continue
                 below.append(self._target(loaded, entry, True))
                 self._bound(below, entry)
+                if self._is_passed(entry.value):
+                    continue
                 for node in self._naming_files(join(loaded.folder, entry.value), entry):
                     self._config_files(loaded, node)
         self._plain_files(loaded)
@@ -306,6 +324,8 @@ class _Walk:
             raise _wrong(f"pulls in more than {limits.KUSTOMIZATIONS} kustomizations", entry)
 
     def _target(self, loaded: Kustomization, entry: Node, config: bool, folder_only: bool = False) -> _Part:
+        if self._is_passed(entry.value):
+            return _Part()
         path = self._local(loaded, entry, entry.value)
         if self.sources.is_folder(path):
             return self.visit(path, entry, config)
@@ -326,7 +346,8 @@ class _Walk:
         if "\n" in path.strip():
             raise _wrong("several lines are no path, and what they hold is no YAML either", entry)
         if _REMOTE.match(path):
-            raise _wrong(f"{path} is remote; only files of this repository are rendered", entry, "copy it into base/")
+            message = f"{path} is remote; only files of this repository are rendered"
+            raise _wrong(message, entry, "copy it into base/", RemoteError)
         if posixpath.isabs(path):
             raise _wrong(f"{path} is absolute; write it relative to {loaded.folder}", entry)
         target = join(loaded.folder, path)
@@ -336,7 +357,13 @@ class _Walk:
             raise _wrong(f"{path} leads out of the repository through a symlink", entry)
         return target
 
-    def _file(self, loaded: Kustomization, entry: Node, path: object) -> str:
+    def _is_passed(self, path: object) -> bool:
+        return self.past_remote and type(path) is str and _REMOTE.match(path) is not None
+
+    def _file(self, loaded: Kustomization, entry: Node, path: object) -> str | None:
+        """The file that an entry names; None where it is remote and passed over."""
+        if self._is_passed(path):
+            return None
         target = self._local(loaded, entry, path)
         if self.sources.is_folder(target):
             raise _wrong(f"{path} is a folder, not a file", entry)
@@ -370,7 +397,9 @@ class _Walk:
                     self._file(loaded, node, path_text)
 
     def _patch(self, loaded: Kustomization, path: Node) -> None:
-        self.sources.documents(self._file(loaded, path, path.value))
+        file = self._file(loaded, path, path.value)
+        if file is not None:
+            self.sources.documents(file)
 
     def _config(self, document: Node) -> None:
         if type(document.value) is not dict:

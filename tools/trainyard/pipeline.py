@@ -236,7 +236,7 @@ class _Run:
         """True where a target reads one of the files, or cannot be followed."""
         from trainyard.changed import ways_to
         from trainyard.cluster import platforms_named
-        from trainyard.kustomization import files_read
+        from trainyard.kustomization import files_here
 
         if target.name == STDIN or any(f"{target.name}/{name}" in differing for name in _ALWAYS_READ):
             return True
@@ -245,12 +245,12 @@ class _Run:
         if target.kind is TargetKind.MANIFESTS:
             return not differing.isdisjoint(ways_to(self.root, target.files))
         try:
-            files = files_read(self.root, target.name, self.sources) | {f"{target.name}/job.yaml"}
+            files = files_here(self.root, target.name, self.sources) | {f"{target.name}/job.yaml"}
             for folder in platforms_named(self.sources, files):
                 if any(file.startswith(f"{folder}/") for file in differing) or _list_of(folder) in differing:
                     return True
                 if has_kustomization(self.root / folder):
-                    files |= files_read(self.root, folder, self.sources)
+                    files |= files_here(self.root, folder, self.sources)
         except InputError:
             return True
         return not differing.isdisjoint(ways_to(self.root, files))

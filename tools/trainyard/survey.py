@@ -28,13 +28,15 @@ def survey(root: Path, differing: Collection[str]) -> Discovery:
     """Every job where the layout is Trainyard's. In any other, each kustomization that no other one reads, and the
     manifests beside a file that differs which no kustomization reads.
 
-    Only files that git tracks count. What is no Kubernetes object and the templates of a Helm chart are passed over.
+    Only files that git tracks count. What is no Kubernetes object and the templates of a Helm chart are passed over,
+    and so are manifests beside a kustomization that cannot be followed: they may be patches.
     """
     if is_trainyard(root):
         return discover([], root, root)
     sources = Sources(root)
     files = _outside_charts(tracked_files(root))
     folders, parts, read = set(), set(), set()
+    lost: set[str] = set()
     for file in files:
         folder, _, name = file.rpartition("/")
         if name not in KUSTOMIZATION_NAMES or _group(sources, file) not in ("", _KUSTOMIZE):
@@ -47,6 +49,7 @@ def survey(root: Path, differing: Collection[str]) -> Discovery:
         try:
             graph = load_graph(sources, folder)
         except InputError:
+            lost.add(folder)
             continue
         parts.update(graph.kustomizations.keys() - {folder})
         read |= graph.files
@@ -54,9 +57,13 @@ def survey(root: Path, differing: Collection[str]) -> Discovery:
     near = {posixpath.dirname(file) for file in differing}
     manifests: dict[str, list[str]] = {}
     for file in files:
-        if posixpath.dirname(file) in near and file not in read and _is_manifest(sources, file):
-            manifests.setdefault(posixpath.dirname(file) or ".", []).append(file)
-    targets += [Target(folder, TargetKind.MANIFESTS, tuple(there)) for folder, there in manifests.items()]
+        folder = posixpath.dirname(file)
+        if folder not in near or file in read or (folder or ".") in lost or not _is_manifest(sources, file):
+            continue
+        # Beside a kustomization, which has the folder's name, each goes by its own.
+        name = file if (folder or ".") in folders else folder or "."
+        manifests.setdefault(name, []).append(file)
+    targets += [Target(name, TargetKind.MANIFESTS, tuple(there)) for name, there in manifests.items()]
     return Discovery(tuple(targets), (), whole=False)
 
 
