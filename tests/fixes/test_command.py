@@ -71,6 +71,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_what_a_misspelt_name_hid_is_told_after_its_fix(folder: Path) -> None:
+    misspelt = JOB.replace("NCCL_BUFFSIZE, value: '8M'", "NCCL_IB_GID_INDX, value: '3'")
+    (folder / "job.yaml").write_text(misspelt.replace("NCCL_IB_DISABLE", "NCCL_SHM_DISABLE"))
+
+    code, out, _ = run(folder, "--fix", "--fail-on=warning", "job.yaml")
+
+    assert "{name: NCCL_IB_GID_INDEX, value: '3'}" in (folder / "job.yaml").read_text()
+    assert (code, out.count("[NCL010]")) == (1, 1)
+
+
 def test_safe_fixes_are_written_and_the_rest_is_told(folder: Path) -> None:
     os.chmod(folder / "job.yaml", 0o640)
 

@@ -138,8 +138,9 @@ class Rounds:
     def _harm(self, before: Sequence[Finding], after: Sequence[Finding], chosen: Sequence[Finding]) -> str:
         """Why fixes are taken back: one left its finding, or another finding came. Empty where all is well.
 
-        What stops a target early hides what comes after it, so after such a fix only broken input counts. Where unsafe
-        fixes are asked for, a warning may be the price of one.
+        What stops a target early hides what comes after it, so after such a fix only broken input counts. What is less
+        bad than the fault of the same object was hidden by it: a name that nothing reads has no wrong value. Where
+        unsafe fixes are asked for, a warning may be the price of one.
         """
         was, now = _signs(before), _signs(after)
         for sign, number in _signs(chosen).items():
@@ -147,8 +148,10 @@ class Rounds:
                 return "it did not help: edit it by hand"
         early = any(self.rules[finding.rule].declared for finding in chosen)
         least = Severity.ERROR if self.unsafe else Severity.WARNING
+        mended = {finding.place.object: finding.severity for finding in sorted(chosen, key=lambda each: each.severity)}
         for finding in after:
-            counts = finding.input_error or (finding.severity >= least and not early)
+            hidden = finding.severity < mended.get(finding.place.object, finding.severity)
+            counts = finding.input_error or (finding.severity >= least and not early and not hidden)
             if counts and now[_sign(finding)] > was[_sign(finding)]:
                 return f"then there would be another finding: {finding.rule} {finding.message}"
         return ""
