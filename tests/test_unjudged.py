@@ -64,6 +64,22 @@ def test_what_nobody_can_see_is_said(runs: str, expected: list[tuple[str, str]])
     assert said(runs) == expected
 
 
+@pytest.mark.parametrize(
+    ("launches", "why"),
+    [
+        ("deepspeed, train.py", "deepspeed knows no other host"),
+        ("torchrun, --nproc-per-node=8, train.py", "torchrun counts on 1 node"),
+        ("accelerate, launch, --num_processes=8, train.py", "accelerate launch counts on 1 machine"),
+    ],
+)
+def test_two_pods_of_which_nothing_says_that_they_belong_together(launches: str, why: str) -> None:
+    two = JOB.replace("spec:\n  template", "spec:\n  completions: 2\n  parallelism: 2\n  template", 1)
+
+    (first, *_) = gaps(unit(two.format(runs=f"command: [{launches}],")), ())
+
+    assert (first.what, first.why) == ("whether the 2 pods are to train as one", f"{why}, so each trains alone")
+
+
 def test_pods_that_wait_for_a_launcher_are_not_missed() -> None:
     text = """
     apiVersion: kubeflow.org/v2beta1

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from trainyard.objects import Spot
 from trainyard.rules.programs import Program, programs
 from trainyard.rules.registry import Problem, Rule
+from trainyard.rules.rendezvous.worlds import worlds_apart
 from trainyard.unit import Unit
 from trainyard.workload.command import basename
 from trainyard.workload.model import Container, Word, Workload
@@ -75,6 +76,8 @@ def _told(what: str, why: str, spot: Spot) -> Gap:
 
 
 def _of_workload(workload: Workload) -> Iterator[Gap]:
+    for pods, alone in worlds_apart(workload):
+        yield Gap(f"whether the {pods} pods are to train as one", f"{alone.why}, so each trains alone", alone.spot)
     known = {id(program.container): program for program in programs(workload)}
     for main in _mains(workload):
         launch = main.launch
