@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.planted.checkout import Checkout, Found
+from tests.planted.checkout import GPT2, Checkout, Found
 
 pytestmark = pytest.mark.commands
 
@@ -26,6 +26,28 @@ def test_source_kind_is_missing(checkout: Checkout) -> None:
 def test_target_field_is_missing(checkout: Checkout) -> None:
     checkout.replace(WIRING, "    - spec.parallelism\n", "    - spec.template.spec.nodes\n")
     checkout.expect(Found("CTR007", WIRING, SOURCE.format(kind="TrainingJob", path="spec.nodes")))
+
+
+def test_a_patch_that_replaces_a_list_of_the_base(checkout: Checkout) -> None:
+    """envFrom has no merge key: what a patch lists stands alone."""
+    checkout.replace(
+        f"{GPT2}/kustomization.yaml",
+        "transformers:\n",
+        """\
+- patch: |
+    apiVersion: v1
+    kind: PodTemplate
+    metadata: {name: training-job}
+    template:
+      spec:
+        containers:
+        - name: trainer
+          envFrom:
+          - secretRef: {name: keys}
+transformers:
+""",
+    )
+    checkout.expect(Found("CTR007", f"{GPT2}/kustomization.yaml", "▸- secretRef: {name: keys}"))
 
 
 def test_delimiter_is_not_in_the_target(checkout: Checkout) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from trainyard.difference import Later, difference, said
 from trainyard.fieldpath import Path, format_path, lookup
-from trainyard.finding import Finding, Place, Severity
+from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.nodes import Node
 from trainyard.objects import Object
 from trainyard.replay import Loss, ObjectId, Replay, Wire, Write
@@ -155,7 +155,13 @@ UNHEARD = declare(
 
 def broken_wires(job: str, replayed: Replay) -> list[Finding]:
     """What the wiring would stop at, said before kustomize says it worse."""
-    return [finding for wire in replayed.wires if (finding := _broken(job, wire)) is not None]
+    patched: dict[Position, list[Wire]] = {}
+    for wire in replayed.wires:
+        if wire.instead is not None and wire.instead.file.startswith(f"{job}/"):
+            patched.setdefault(wire.instead, []).append(wire)
+    found = [_replaced(job, at, wires) for at, wires in patched.items()]
+    others = (wire for wire in replayed.wires if wire.instead not in patched)
+    return found + [finding for wire in others if (finding := _broken(job, wire)) is not None]
 
 
 def after_rendering(job: str, replayed: Replay, objects: Sequence[Object]) -> list[Finding]:
@@ -211,6 +217,15 @@ def _images(tree: Any) -> Iterator[str]:
     elif isinstance(tree, list):
         for below in tree:
             yield from _images(below)
+
+
+def _replaced(job: str, at: Position, wires: Sequence[Wire]) -> Finding:
+    """A patch of the job that takes away what the wiring writes to: a list that is replaced, and not added to."""
+    fields = ", ".join(sorted({wire.path for wire in wires}))
+    related = tuple(Place("", "", mark, "writes there") for mark in dict.fromkeys(wire.replacement for wire in wires))
+    message = f"the patch takes away what the wiring writes to: {fields}"
+    place = Place("", "", at, "stands in its place")
+    return _finding(BROKEN, job, message, place, related, "add to the list with a JSON patch: path .../-")
 
 
 def _broken(job: str, wire: Wire) -> Finding | None:

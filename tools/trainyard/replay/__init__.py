@@ -212,7 +212,8 @@ def _start(wiring: Wiring, final: _Final) -> End | None:
 
 def _wire(wiring: Wiring, source: End | None, target: End | None) -> Wire:
     entry = _mark(wiring.replacement.entry)
-    return Wire(entry, source, target, wiring.delimited, wiring.problem, wiring.field)
+    instead = None if wiring.instead is None else wiring.instead.mark
+    return Wire(entry, source, target, wiring.delimited, wiring.problem, wiring.field, instead)
 
 
 _NOBODY = ObjectId("", "", "", "")

@@ -110,6 +110,16 @@ def match(node: Node, steps: tuple[str, ...], create: str = "", path: Path = ())
     return found
 
 
+def replaced_by(node: Node, steps: tuple[str, ...]) -> Node | None:
+    """What stands on the way to a field that is not there, and was written in another file than the object."""
+    for end in range(1, len(steps)):
+        for holder, key, _ in match(node, steps[:end]):
+            below = holder.child(key)
+            if below is not None and below.mark and node.mark and below.mark.file != node.mark.file:
+                return below
+    return None
+
+
 def _places(node: Node, step: str, rest: tuple[str, ...], create: str) -> list[str | int]:
     value = node.value
     if type(value) is dict and step in value and _is_name(step):

@@ -55,6 +55,8 @@ class Wire:
     """Empty, or: "no source", "several sources", "no source field", "no target", "no target field", "map into text"."""
     path: str = ""
     """The field path that the problem is about, as it was written."""
+    instead: Position | None = None
+    """Where a patch was written that has put something else on the way to a target field."""
 
 
 @dataclass(frozen=True, slots=True)

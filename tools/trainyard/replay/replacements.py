@@ -103,6 +103,8 @@ class Wiring:
     field: str = ""
     path: Trail = ()
     written: Node | None = None
+    instead: Node | None = None
+    """Where there is no such field: what a patch has put on the way to it."""
 
 
 def apply(resources: list[Resource], replacements: Sequence[Replacement]) -> list[Wiring]:
@@ -236,7 +238,8 @@ def _write(
     steps = paths.split(named)
     places = paths.match(resource.own(steps[0]), steps, tag)
     if not places:
-        return [Wiring(replacement, source, source_path, value, delimited, "no target field", named)]
+        instead = paths.replaced_by(resource.node, steps)
+        return [Wiring(replacement, source, source_path, value, delimited, "no target field", named, instead=instead)]
     done = []
     for holder, key, path in places:
         old = holder.child(key)
