@@ -63,10 +63,11 @@ def manifest(folder: Path, program: str, restart: str = "Never") -> Path:
     return file
 
 
-def test_a_disk_is_full_whatever_happened_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("filled", ["fill-disk@20", "fill-disk@5"])
+def test_a_disk_is_full_whatever_happened_before(tmp_path: Path, filled: str) -> None:
     manifest(tmp_path, SAVES)
 
-    found = rehearse("job.yaml", "--chaos", "kill-rank@5", "--chaos", "fill-disk@20", cwd=tmp_path)
+    found = rehearse("job.yaml", "--chaos", "kill-rank@5", "--chaos", filled, cwd=tmp_path)
 
     assert found.code == 0, said(found)
     assert "is lost: [Errno 28] No space left on device" in found.log

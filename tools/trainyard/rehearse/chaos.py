@@ -37,6 +37,10 @@ AWAY_SECONDS = 10
 """After how long the node is back where the job needs it."""
 COLLECTIVE_SECONDS = 20
 """Timeout of a collective where pods are cut off: the trainer's own is half an hour."""
+AGAIN_STEPS = 5
+"""Steps after which a job that lost pods is taken to go on, where it repeats none."""
+_ENDING = ("kill-node", "kill-rank", "lose-node", "preempt")
+"""What ends pods, from which the job comes back before anything else is done to it."""
 _LEADERS = ("launcher", "head", "submitter")
 _FORM = re.compile(r"(?P<kind>[a-z-]+)(?:=(?P<what>[^@]+))?@(?P<step>\d+)\Z")
 
@@ -121,6 +125,8 @@ class Chaos:
     """Steps with a checkpoint when the first of them was done."""
     began: float = 0.0
     """When the first of them was done."""
+    ended: float | None = None
+    """When pods were ended last; None where the job goes on again."""
     cuts: list[Event] = field(default_factory=list)
     """Pods that are cut off from each other."""
     given_up: int = 0
@@ -150,16 +156,27 @@ class Chaos:
         there = self._saved(reached) if due else []
         if due and not there and (self.kept is not None or self.written is not None):
             due = [each for each in due if self.kept is None and each.saves_only_then(reached)]
-        for each in due:
-            if all(pod.over for pod in engine.pods.values()):
+        for each in sorted(due, key=lambda each: each.step):
+            if all(pod.over for pod in engine.pods.values()) or self._is_down(engine):
                 break  # it happens to the pods that follow
             self.saved, self.began = self.saved or there, self.began or time.monotonic()
             self.events.remove(each)
             self.done.append(each)
             engine.say(f"chaos: {each.text}")
             self._do(engine, each)
+            self.ended = time.monotonic() if each.kind in _ENDING else self.ended
         if engine.given_up > self.given_up:
             self._relent(engine)
+
+    def _is_down(self, engine: Engine) -> bool:
+        """Whether a job has not come back yet from what ended its pods, whose errors are then not another event's."""
+        if self.ended is None:
+            return False
+        observed = engine.observed
+        if observed.came_back_to(self.ended) is None and observed.since(self.ended) < AGAIN_STEPS:
+            return True
+        self.ended = None
+        return False
 
     def _saved(self, step: int) -> list[int]:
         if self.kept is not None:

@@ -6,6 +6,7 @@ import re
 import shutil
 import stat
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -123,13 +124,13 @@ def dataset(kind: str) -> Path:
     folder = DATASETS / kind
     if folder.is_dir():
         return folder
-    part = DATASETS / f".{kind}"
-    shutil.rmtree(part, ignore_errors=True)
-    part.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(TRAINER / "bin" / "python"), "-m", "trainer.made_up", kind, str(part)]
-    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Fault(f"the dataset could not be made: {done.stderr.strip().splitlines()[-1:]}")
-    with suppress(OSError):
-        part.rename(folder)
+    DATASETS.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".", dir=DATASETS) as own:  # another rehearsal may make it meanwhile
+        part = Path(own, kind)
+        command = [str(TRAINER / "bin" / "python"), "-m", "trainer.made_up", kind, str(part)]
+        done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Fault(f"the dataset could not be made: {done.stderr.strip().splitlines()[-1:]}")
+        with suppress(OSError):
+            part.rename(folder)
     return folder
