@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import tests.imported  # noqa: F401
+
 
 @dataclass(frozen=True, slots=True)
 class Said:

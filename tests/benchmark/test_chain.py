@@ -73,6 +73,7 @@ def test_a_node_that_lost_a_gpu_is_named_and_labels_make_the_fingerprint() -> No
 @pytest.mark.rehearsal
 @pytest.mark.root
 @pytest.mark.report
+@pytest.mark.long
 def test_the_chain_on_this_machine_names_the_node_that_is_slowed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "trainyard.benchmark", "rehearse", CLUSTER, "--name=slowed", "--slow=1=0.3"]
     done = subprocess.run(

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.forked import forked
+from trainyard.cli import main
+
 HOME = Path(__file__).resolve().parents[2]
 LLAMA = "jobs/research/llama-8b-sft"
 GPT2 = "jobs/research/gpt2-124m"
@@ -52,16 +55,18 @@ class Repository:
     root: Path
 
     def lint(self, *arguments: str | Path, cwd: str | Path = ".", stdin: str | bytes = b"", **variables: str) -> Done:
-        """Run lint-jobs in a folder of the repository. Standard input and output are UTF-8."""
-        done = subprocess.run(
-            command(*arguments),
-            cwd=self.root / cwd,
-            env=environment(self.root.parent) | variables,
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
+        """Run lint-jobs in a folder of the repository. Standard input and output are UTF-8.
+
+        A Python of its own starts where variables are given, which may be for it.
+        """
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        where, around = self.root / cwd, environment(self.root.parent) | variables
+        if variables:
+            done = subprocess.run(
+                command(*arguments), cwd=where, env=around, input=given, capture_output=True, timeout=120, check=False
+            )
+        else:
+            done = forked(main, [str(argument) for argument in arguments], where, around, given)
         assert b"Traceback" not in done.stderr, done.stderr.decode()
         return Done(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 

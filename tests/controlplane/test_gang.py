@@ -192,6 +192,7 @@ def pod_group(name: str) -> Json:
     }
 
 
+@pytest.mark.long
 @pytest.mark.claim("gang-is-placed-whole")
 def test_with_coscheduling_one_is_placed_whole_and_then_the_other(cluster: Ground) -> None:
     cluster.ensure("coscheduling")

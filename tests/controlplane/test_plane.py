@@ -85,7 +85,7 @@ def stop_it(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize(
-    "how", [kill_it, interrupt_it, *(pytest.param(how, marks=pytest.mark.long) for how in (kill_its_group, stop_it))]
+    "how", [kill_it, *(pytest.param(how, marks=pytest.mark.long) for how in (interrupt_it, kill_its_group, stop_it))]
 )
 def test_ended_at_any_moment_it_leaves_nothing(tmp_path: Path, how: Callable[[subprocess.Popen[bytes]], None]) -> None:
     chance = random.Random(how.__name__)

@@ -12,7 +12,7 @@ from tests.product.combinations import ALL, COVER, Combination, cover, names, re
 from tests.rehearse.rehearsing import Rehearsed, rehearse, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
-A_FEW = 5
+A_FEW = 2
 AT_ONCE = 2
 OPTIONS = ("--gpus-per-node", "1", "--once")
 

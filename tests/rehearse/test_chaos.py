@@ -37,12 +37,14 @@ def test_an_indexed_job_survives_a_killed_rank_and_a_full_disk_where_its_last_ch
     assert "was not saved: " in rehearsed.log
 
 
+@pytest.mark.long
 @pytest.mark.claim("goes-on-from-newest")
 @chaos("jobs/research/llama-8b-code", "kill-node@4")
 def test_a_jobset_survives_a_lost_node(rehearsed: Rehearsed) -> None:
     survived(rehearsed)
 
 
+@pytest.mark.long
 @chaos("jobs/research/llama-8b-sft", "preempt@4")
 def test_a_preempted_job_saves_and_goes_on(rehearsed: Rehearsed) -> None:
     survived(rehearsed)

@@ -26,6 +26,7 @@ def test_an_elastic_job_shrinks_and_grows(rehearsed: Rehearsed) -> None:
     assert max(map(int, run["losses"])) == 164
 
 
+@pytest.mark.long
 @pytest.mark.claim("lose-node")
 @loses_a_node(STATIC)
 def test_another_waits_for_its_node(rehearsed: Rehearsed) -> None:

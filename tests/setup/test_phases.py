@@ -18,7 +18,7 @@ case "$*" in *"$FAILS"*) exit 7 ;; esac
 
 RUFF, TYPES, TRAINER_TYPES = "-m ruff check", "-m mypy --no-error-summary --exclude", "--python-executable"
 TESTS, TRAIN = "-m pytest -m not torch and not rehearsal and not long", "-m pytest -m torch and not long"
-REHEARSE = "-m pytest -m rehearsal"
+REHEARSE = "-m pytest -m rehearsal and not long"
 ALL = [RUFF, TYPES, TRAINER_TYPES, TESTS, TRAIN, REHEARSE]
 NIGHT = ["-m pytest -m long and not torch", "-m pytest -m long and torch", "-m pytest -m  -rs"]
 

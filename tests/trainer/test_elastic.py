@@ -16,6 +16,7 @@ pytestmark = pytest.mark.torch
 ELASTIC = ("min_nodes=1", "nodes=4")
 
 
+@pytest.mark.long
 def test_killed_rank_costs_the_steps_since_the_last_checkpoint(train: Trainer) -> None:
     keys = ["run=restarted", *ELASTIC, "steps=100", "checkpoint.every_steps=10"]
     whole = train("run=whole", *keys[1:])
@@ -31,6 +32,7 @@ def test_killed_rank_costs_the_steps_since_the_last_checkpoint(train: Trainer) -
     assert run.curve == pytest.approx(whole.curve, rel=TOLERANCE)
 
 
+@pytest.mark.long
 @pytest.mark.claim("elastic-keeps-the-batch")
 def test_world_shrinks_and_grows_between_sizes_that_divide_the_batch(train: Trainer) -> None:
     """Two nodes; one dies, and the other goes on alone; then a new one joins it.

@@ -103,6 +103,7 @@ def test_operators_variables_without_torchrun(train: Trainer, one_rank: Run, ope
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")
+@pytest.mark.long
 def test_ray(train: Trainer, one_rank: Run) -> None:
     """Where nobody names a cluster the run has one of its own, whatever `ray start` has left behind on the machine."""
     for attempt in range(3):  # Ray gives its own processes 30 s to start, however busy the machine is

@@ -80,7 +80,9 @@ def test_weights_are_those_of_pytorchs_model() -> None:
 
 
 @pytest.mark.claim("tfjob-trains-the-preset")
-@pytest.mark.parametrize("name", ["gpt-tiny", pytest.param("llama-tiny", marks=pytest.mark.long), "llama-tiny-tied"])
+@pytest.mark.parametrize(
+    "name", ["llama-tiny-tied", *(pytest.param(name, marks=pytest.mark.long) for name in ("gpt-tiny", "llama-tiny"))]
+)
 def test_curve_is_that_of_pytorch(train: Trainer, tmp_path: Path, name: str) -> None:
     """From the same weights on, two replicas with two passes each come to the loss, the norm and the rate of one rank
     of PyTorch with one pass, step by step."""
@@ -121,6 +123,7 @@ def test_passes_of_a_step_do_not_take_memory_together(train: Trainer) -> None:
     assert taken[1] < 0.6 * taken[0]
 
 
+@pytest.mark.long
 @pytest.mark.claim("tfjob-is-seen-and-stopped")
 def test_sigterm_saves_on_all_workers_and_the_run_goes_on(train: Trainer) -> None:
     keys = ["model=gpt-tiny", "steps=600", "checkpoint.every_steps=400", "metrics.every_steps=2"]
@@ -139,6 +142,7 @@ def test_sigterm_saves_on_all_workers_and_the_run_goes_on(train: Trainer) -> Non
     assert list(train.folder("stopped").glob(".*")) == []
 
 
+@pytest.mark.long
 def test_a_damaged_checkpoint_is_left_out(train: Trainer) -> None:
     keys = ["run=damaged", "model=gpt-tiny"]
     ended(workers(train, 1, *keys)[0])

@@ -98,7 +98,14 @@ def verdict(folder: Path) -> str:
     return WAITS if 124 in codes else REFUSED if any(codes) else "\n".join(logs)
 
 
-@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
+ONE_EACH = ("torchrun", "torchrun-by-variables", "accelerate", "deepspeed", "mpirun", "python-of-an-operator")
+"""Of each launcher one. What launchers do changes with the locks alone: the others are tried at night."""
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [pytest.param(pair, id=name, marks=() if name in ONE_EACH else pytest.mark.long) for name, pair in PAIRS.items()],
+)
 def test_real_launchers_make_of_two_pods_what_is_said(pair: Pair, tmp_path: Path) -> None:
     if shutil.which(pair.command.split()[0], path=PATH) is None:
         pytest.skip(f"{pair.command.split()[0]} is not installed")
