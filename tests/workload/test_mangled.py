@@ -3,14 +3,19 @@
 import contextlib
 import copy
 from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.workload.manifests import INPUTS, readable
 from trainyard.objects import Object
+from trainyard.pipeline import found_by_rules
+from trainyard.rules.index import all_rules
 from trainyard.unit import Unit
 from trainyard.workload.environment import unresolved
 from trainyard.workload.launch import argument
@@ -62,6 +67,18 @@ def _above(tree: Any, place: tuple[Any, ...]) -> Any:
     for step in place[:-1]:
         tree = tree[step]
     return tree
+
+
+@pytest.mark.parametrize("file", sorted(INPUTS.glob("*.yaml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("value", [[[]], {"a": 1}], ids=["list", "map"])
+def test_no_rule_raises_where_any_field_holds_a_list_or_a_map(file: Path, value: Any) -> None:
+    for index, place in [
+        (i, place) for i, each in enumerate(yaml.safe_load_all(file.read_text())) for place in _places(each)
+    ]:
+        documents = list(yaml.safe_load_all(file.read_text()))
+        _above(documents[index], place)[place[-1]] = value
+
+        list(found_by_rules(all_rules(), Unit("mangled", False, tuple(map(Object.of, documents, count())))))
 
 
 PLACES = [(index, place) for index, document in enumerate(DOCUMENTS) for place in _places(document)]

@@ -223,7 +223,7 @@ def _takes_kubernetes_tokens(cluster: Mapping[Any, Any]) -> bool:
 
 def _volumes(cluster: Mapping[Any, Any], written: Sequence[Any]) -> list[Any]:
     """Volumes as they are written, and the token of Kubernetes where the cluster takes those."""
-    named = {volume.get("name") for _, volume in entries(written)}
+    named = [volume.get("name") for _, volume in entries(written)]
     adds = _takes_kubernetes_tokens(cluster) and _TOKEN["name"] not in named
     return [*written, *((_TOKEN,) if adds else ())]
 
@@ -231,7 +231,7 @@ def _volumes(cluster: Mapping[Any, Any], written: Sequence[Any]) -> list[Any]:
 def _mounts(cluster: Mapping[Any, Any], container: Mapping[Any, Any]) -> list[Any]:
     """The mounts of a container, and that of the token."""
     written = sequence(container.get("volumeMounts"))
-    named = {mount.get("name") for _, mount in entries(written)}
+    named = [mount.get("name") for _, mount in entries(written)]
     adds = _takes_kubernetes_tokens(cluster) and _TOKEN["name"] not in named
     return [*written, *((_TOKEN_MOUNT,) if adds else ())]
 

@@ -97,7 +97,7 @@ def _ranks(made: RuntimeJob) -> tuple[str | None, Spot]:
 
 def _jax(made: RuntimeJob, trainer: Replicated) -> Iterator[Injected]:
     """Variables of JAX, which the trainer's own override."""
-    own = {variable.get("name") for _, variable in entries(mapping(made.trainer).get("env"))}
+    own = [variable.get("name") for _, variable in entries(mapping(made.trainer).get("env"))]
     for name, value, spot in (
         ("JAX_NUM_PROCESSES", _text(trainer.count.value), trainer.count.spot),
         ("JAX_PROCESS_ID", _first(trainer), trainer.part.spot),

@@ -216,7 +216,7 @@ class RuntimeJob:
         if given.get("storageUri") is not None:
             address = {"name": "STORAGE_URI", "value": given["storageUri"]}
             variable = part_of(address, spot)
-            variable.value["value"] = Part(given["storageUri"], spot.below("storageUri"))
+            variable.value["value"] = part_of(given["storageUri"], spot.below("storageUri"))
             for container in each.containers(each.ancestor):
                 upsert(container, "env", variable, "name")
         self._variables(each, each.ancestor, spot.below("env"), given.get("env"))
