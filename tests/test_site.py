@@ -94,4 +94,5 @@ def test_every_decision_is_listed() -> None:
     listed = re.findall(r"\]\((\d{4}-[a-z-]+\.md)\) \| (.+) \|$", (folder / "README.md").read_text(), re.MULTILINE)
     assert [name for name, _ in listed] == sorted(file.name for file in folder.glob("0*.md"))
     for name, title in listed:
-        assert (folder / name).read_text().startswith(f"# {name[:4]} {title}\n")
+        head = rf"# {name[:4]} {re.escape(title)}\n\n\*\*Decided\*\* on \d{{4}}-\d\d-\d\d\. "
+        assert re.match(head, (folder / name).read_text()), name
