@@ -1,5 +1,6 @@
 """What a real API server says of rendered jobs: a server-side dry run of every object, and of their pods."""
 
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -16,12 +17,15 @@ from trainyard.objects import Object
 from trainyard.origin import Origin
 from trainyard.outcome import Outcome, conclude
 from trainyard.pipeline import Progress, input_finding
+from trainyard.rules.index import all_rules
+from trainyard.rules.index import problems as rule_problems
 from trainyard.rules.registry import Problem, Rule
 from trainyard.rules.server import REJECTS, WARNS
 from trainyard.sources import Sources
 from trainyard.unit import Unit
 from trainyard.verify.answers import POD_SECURITY, problems, warned
 from trainyard.verify.made import Made, Shelf
+from trainyard.workload.of_unit import workloads
 from trainyard.workload.plain import entries, mapping
 
 TEAM_ACCOUNT = "gitops"
@@ -111,6 +115,7 @@ def _on_own_server(root: Path, cluster: str, jobs: Sequence[Made], shelf: Shelf,
 
 
 _SENTINEL = "trainyard-verify-policies"
+_POLICY = re.compile(r"ValidatingAdmissionPolicy '(\w+)\.trainyard\.dev'")
 
 
 def _account(unit: Unit) -> User | None:
@@ -123,7 +128,19 @@ def _dry_run(client: Client, unit: Unit) -> Iterator[tuple[Rule, Problem]]:
     job = unit.fact("TrainingJob")
     for item in unit.objects:
         marked = item if job is None else replace(item, data=_marked(item.data, job))
-        yield from _answers(client, marked, dry_run=True)
+        for rule, problem in _answers(client, marked, dry_run=True):
+            yield rule, _where_the_rule_says(problem, item, unit)
+
+
+def _where_the_rule_says(problem: Problem, item: Object, unit: Unit) -> Problem:
+    """A policy of base/policy refuses an object and names no field, which the rule does that it is written from."""
+    policy = _POLICY.search(problem.message)
+    rule = all_rules().get(policy[1].upper()) if policy else None
+    if rule is None:
+        return problem
+    found = (each.spot for each in rule_problems(rule, unit, tuple(workloads(unit))))
+    spots = [spot for spot in found if spot.object.index == item.index]
+    return replace(problem, spot=spots[0], related=tuple(spots[1:])) if spots else problem
 
 
 def _marked(data: dict[str, Any], job: Object) -> dict[str, Any]:
