@@ -20,8 +20,8 @@ from trainyard.fixes.rounds import Rounds
 from trainyard.manifests import ManifestOrigin, read_manifests
 from trainyard.nodes import Node, load_documents, load_embedded
 from trainyard.objects import Object
-from trainyard.pipeline import finding_of, found_by_rules, input_finding
 from trainyard.remedy import Act, Change, Remedy
+from trainyard.result import finding_of, found_by_rules, input_finding
 from trainyard.rules.index import all_rules
 from trainyard.sources import Sources
 

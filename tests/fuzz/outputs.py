@@ -15,8 +15,8 @@ from trainyard.diff.text import text as plain_text
 from trainyard.errors import InputError
 from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
 from trainyard.manifests import read_manifests
-from trainyard.pipeline import finding_of, found_by_rules, input_finding
 from trainyard.report import FORMATS, Report, write
+from trainyard.result import finding_of, found_by_rules, input_finding
 from trainyard.rules.index import all_rules
 from trainyard.sources import Sources
 

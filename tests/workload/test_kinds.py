@@ -7,7 +7,7 @@ import yaml
 
 from tests.workload.manifests import INPUTS, unit
 from trainyard.finding import Severity
-from trainyard.pipeline import found_by_rules
+from trainyard.result import found_by_rules
 from trainyard.rules.index import all_rules
 from trainyard.workload.made import written
 

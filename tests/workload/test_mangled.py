@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.workload.manifests import INPUTS, readable
 from trainyard.objects import Object
-from trainyard.pipeline import found_by_rules
+from trainyard.result import found_by_rules
 from trainyard.rules.index import all_rules
 from trainyard.unit import Unit
 from trainyard.workload.environment import unresolved

@@ -17,7 +17,7 @@ from tests.workload.manifests import INPUTS, readable
 from trainyard import limits
 from trainyard.bounded import Ended, Here, each
 from trainyard.objects import Object
-from trainyard.pipeline import found_by_rules
+from trainyard.result import found_by_rules
 from trainyard.rules.examples import good_job
 from trainyard.rules.index import all_rules
 from trainyard.schema import schema_of

@@ -17,10 +17,10 @@ from trainyard.finding import Severity
 
 if TYPE_CHECKING:
     from trainyard.changed import Range
+    from trainyard.commandline import Progress
     from trainyard.discover import Discovery
     from trainyard.fixes.rounds import Made
     from trainyard.outcome import Outcome
-    from trainyard.pipeline import Progress
     from trainyard.report import Report
 
 _EXAMPLES = """\

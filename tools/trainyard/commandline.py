@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
 
+Progress = Callable[[str], None]
+"""Is told what is being done, and empty text at the end."""
 TRACEBACK = "LINT_JOBS_TRACEBACK"
 """Environment variable that shows where a fault comes from."""
 
@@ -124,7 +126,7 @@ def say(text: str) -> None:
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
 
 
-def progress() -> Callable[[str], None] | None:
+def progress() -> Progress | None:
     """Shows one live line on a terminal, which empty text takes away; None where standard error is no terminal."""
     return _live if sys.stderr.isatty() else None
 

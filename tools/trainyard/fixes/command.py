@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trainyard.applied import entry_targets
+from trainyard.commandline import Progress
 from trainyard.discover import Discovery, Target, TargetKind
 from trainyard.errors import Fault, InputError
 from trainyard.finding import Finding
@@ -18,7 +19,7 @@ from trainyard.limits import FILE_BYTES
 from trainyard.listed import PARTS
 from trainyard.masked import without_tokens
 from trainyard.outcome import Outcome
-from trainyard.pipeline import Progress, lint
+from trainyard.pipeline import lint
 from trainyard.report.escape import inert, visible
 from trainyard.rules.index import all_rules
 from trainyard.sources import Sources

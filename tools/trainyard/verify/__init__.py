@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.cluster import on_platform
+from trainyard.commandline import Progress
 from trainyard.controlplane.client import Client, Refused, User
 from trainyard.discover import Discovery, Target, TargetKind, has_kustomization
 from trainyard.finding import Finding
 from trainyard.objects import Object
 from trainyard.origin import Origin
 from trainyard.outcome import Outcome, conclude
-from trainyard.pipeline import Progress, input_finding
+from trainyard.result import input_finding
 from trainyard.rules.index import all_rules
 from trainyard.rules.index import problems as rule_problems
 from trainyard.rules.registry import Problem, Rule

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
+from trainyard.commandline import Progress
 from trainyard.discover import Target, TargetKind
 from trainyard.errors import InputError
 from trainyard.fieldpath import Path as FieldPath
@@ -18,9 +19,9 @@ from trainyard.manifests import read_manifests
 from trainyard.objects import Object
 from trainyard.origin import Origin, Trace
 from trainyard.outcome import Judgement
-from trainyard.pipeline import Progress, finding_of, input_finding
 from trainyard.render import Rendering, render
 from trainyard.rendered import Prepared
+from trainyard.result import finding_of, input_finding
 from trainyard.rules.registry import Problem, Rule
 from trainyard.sources import Sources
 from trainyard.suppress import Suppression, find
