@@ -70,13 +70,12 @@ def _above(tree: Any, place: tuple[Any, ...]) -> Any:
 
 
 @pytest.mark.parametrize("file", sorted(INPUTS.glob("*.yaml")), ids=lambda file: file.stem)
-@pytest.mark.parametrize("value", [[[]], {"a": 1}], ids=["list", "map"])
-def test_no_rule_raises_where_any_field_holds_a_list_or_a_map(file: Path, value: Any) -> None:
+def test_no_rule_raises_where_any_field_holds_a_list(file: Path) -> None:
     for index, place in [
         (i, place) for i, each in enumerate(yaml.safe_load_all(file.read_text())) for place in _places(each)
     ]:
         documents = list(yaml.safe_load_all(file.read_text()))
-        _above(documents[index], place)[place[-1]] = value
+        _above(documents[index], place)[place[-1]] = [[]]
 
         list(found_by_rules(all_rules(), Unit("mangled", False, tuple(map(Object.of, documents, count())))))
 
