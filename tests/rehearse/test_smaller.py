@@ -113,16 +113,16 @@ def test_manifests_of_the_trainer_are_scaled_and_their_grace_is_shorter_than_a_s
     tmp_path: Path,
 ) -> None:
     (rendering,) = render(HOME, ["jobs/research/gpt2-124m"], with_yaml=True)
-    manifests = rendering.yaml.replace("terminationGracePeriodSeconds: 120", "terminationGracePeriodSeconds: 2")
+    manifests = rendering.yaml.replace("terminationGracePeriodSeconds: 120", "terminationGracePeriodSeconds: 8")
     assert manifests != rendering.yaml
     (tmp_path / "job.yaml").write_text(manifests)
 
     found = rehearse(
-        "job.yaml", "--gpus-per-node", "1", "--chaos", "slow-disk=512Ki@3", "--chaos", "preempt@8", cwd=tmp_path
+        "job.yaml", "--gpus-per-node", "1", "--chaos", "slow-disk=160Ki@3", "--chaos", "preempt@8", cwd=tmp_path
     )
 
     assert found.code == 1, said(found)
     assert (len(found.document["rehearsal"]["pods"]), found.document["rehearsal"]["full_pods"]) == (2, 4)
-    assert [each for each in found.findings if "which takes 512.0 KiB a second, and was not over" in each], said(found)
+    assert [each for each in found.findings if "which takes 160.0 KiB a second, and was not over" in each], said(found)
     assert found.runs[0]["ending"] == "succeeded"
     assert max(map(int, found.runs[0]["losses"])) == 48
