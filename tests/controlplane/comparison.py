@@ -219,12 +219,16 @@ def _has_address(pod: Json) -> bool:
 
 def _of_made_services(workload: Workload, by_role: Mapping[str, Sequence[Json]], client: Client) -> Iterator[str]:
     """The Services that the job's controllers made, and the pods that each selects."""
-    real = {
-        each["metadata"]["name"]: each
-        for each in owned(client, workload.object.data, "v1", "Service")
-        if not any(name in each["metadata"]["name"] for name in passing_names(client, each))
-    }
     predicted = {each.name: each for each in made_services(workload)}
+
+    def made() -> dict[str, Json]:
+        return {
+            each["metadata"]["name"]: each
+            for each in owned(client, workload.object.data, "v1", "Service")
+            if not any(name in each["metadata"]["name"] for name in passing_names(client, each))
+        }
+
+    real = _soon(made, lambda found: predicted.keys() <= found.keys())  # some are made after the pods
     yield from _compare("Services", sorted(predicted), sorted(real))
     for name in predicted.keys() & real.keys():
         yield from (f"Service {name}: {text}" for text in _of_service(predicted[name], real[name], by_role))
