@@ -29,9 +29,6 @@ def forked(
                 for number, file in enumerate((given, out, errors)):
                     os.dup2(file.fileno(), number)
                 code = _run(main, arguments, cwd, environment)
-            except SystemExit as ended:  # by argparse
-                sys.stdout.flush()
-                code = int(ended.code or 0)
             finally:
                 os._exit(code)
         _, status = os.waitpid(process, 0)
@@ -49,7 +46,10 @@ def _run(
     os.environ.clear()
     os.environ.update(environment)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode, encoding="utf-8") for number, mode in enumerate("rww"))
-    code = main(arguments)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return code
+    try:
+        return main(arguments)
+    except SystemExit as ended:  # by argparse
+        return int(ended.code or 0)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.copies import copy_parts
+
 HOME = Path(__file__).resolve().parents[1]
 JOB = "jobs/research/gpt2-124m"
 NOWHERE = "http://127.0.0.1:9"
@@ -36,8 +38,7 @@ def offline(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]
 def branch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of one job and all that it is made of, with an edit and a mistake that is not committed."""
     root = tmp_path_factory.mktemp("offline")
-    for part in ("base", "clusters", "overlays", JOB):
-        shutil.copytree(HOME / part, root / part, ignore=shutil.ignore_patterns("flux"))
+    copy_parts(root, "base", "clusters", "overlays", JOB)
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
     for arguments in (("init", "--quiet", "--template="), ("add", "--all"), ("commit", "--quiet", "-m", "state")):
         subprocess.run([*git, *arguments], cwd=root, check=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.copies import copy_parts
 from tests.said import Said, said
 from trainyard.cli import main
 
@@ -31,8 +32,7 @@ template:
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("repository")
-    for part in ("base", "overlays", "clusters"):
-        shutil.copytree(HOME / part, root / part, ignore=shutil.ignore_patterns("flux"))
+    copy_parts(root, "base", "overlays", "clusters")
     return root
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.copies import copy_parts
 from tests.gitops.hostile import git
 
 HOME = Path(__file__).resolve().parents[1]
@@ -71,8 +71,7 @@ def test_a_pull_request_that_changes_its_judge_is_judged_all_the_same(tmp_path: 
     """The scripts of the workflow, run on a change that takes the rules out of the linter it brings."""
     change = tmp_path / "change"
     (tmp_path / "toolkit").symlink_to(HOME)
-    for part in ("base", "overlays", "clusters/lab-west", "jobs/research/gpt2-124m"):
-        shutil.copytree(HOME / part, change / part, ignore=shutil.ignore_patterns("flux"))
+    copy_parts(change, "base", "overlays", "clusters/lab-west", "jobs/research/gpt2-124m")
     git(change, "init", "--quiet", "--initial-branch=main", "--template=")
     git(change, "add", "--all")
     git(change, "commit", "--quiet", "--message", "state")

@@ -1,12 +1,12 @@
 """A job made up for these tests, rendered on a base and a cluster of this repository, and held against what is kept."""
 
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests import recorded
+from tests.copies import copy_parts
 from tests.planted.checkout import Checkout
 from trainyard.render import render
 
@@ -74,8 +74,7 @@ class Rendered:
 
 def copy(root: Path) -> Path:
     """A copy of all that jobs are made of, below `root`."""
-    for folder in ("base", "overlays", "clusters", MOVED):
-        shutil.copytree(HOME / folder, root / folder, ignore=shutil.ignore_patterns("flux"))
+    copy_parts(root, "base", "overlays", "clusters", MOVED)
     subprocess.run(["git", "init", "-q", "--template=", root], check=True)
     return root
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.controlplane.harness import HOME
+from tests.copies import copy_parts
 
 SOURCES = ("base", "overlays", "clusters", "jobs")
 GOOD = "gpt2-124m"
@@ -35,8 +35,7 @@ rules:
 
 def make_checkout(place: Path) -> Path:
     """The repository's own bases, clusters and jobs at `place`; lab-west gives its team six nodes of sixteen."""
-    for name in SOURCES:
-        shutil.copytree(HOME / name, place / name, ignore=shutil.ignore_patterns("flux"))
+    copy_parts(place, *SOURCES)
     quota = place / "clusters/lab-west/platform/research/resource-quota.yaml"
     text = quota.read_text()
     for whole, part in (("1424", "544"), ("14464Gi", "5464Gi"), ('"128"', '"48"')):

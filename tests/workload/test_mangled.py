@@ -63,6 +63,10 @@ def _places(tree: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield from _places(value, (*above, key))
 
 
+def _numbered_places(documents: list[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    return ((index, place) for index, document in enumerate(documents) for place in _places(document))
+
+
 def _above(tree: Any, place: tuple[Any, ...]) -> Any:
     for step in place[:-1]:
         tree = tree[step]
@@ -71,16 +75,15 @@ def _above(tree: Any, place: tuple[Any, ...]) -> Any:
 
 @pytest.mark.parametrize("file", sorted(INPUTS.glob("*.yaml")), ids=lambda file: file.stem)
 def test_no_rule_raises_where_any_field_holds_a_list(file: Path) -> None:
-    for index, place in [
-        (i, place) for i, each in enumerate(yaml.safe_load_all(file.read_text())) for place in _places(each)
-    ]:
-        documents = list(yaml.safe_load_all(file.read_text()))
+    written = list(yaml.safe_load_all(file.read_text()))
+    for index, place in _numbered_places(written):
+        documents = copy.deepcopy(written)
         _above(documents[index], place)[place[-1]] = [[]]
 
         list(found_by_rules(all_rules(), Unit("mangled", False, tuple(map(Object.of, documents, count())))))
 
 
-PLACES = [(index, place) for index, document in enumerate(DOCUMENTS) for place in _places(document)]
+PLACES = list(_numbered_places(DOCUMENTS))
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])

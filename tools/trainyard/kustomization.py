@@ -300,11 +300,11 @@ class _Walk:
     def _children(self, loaded: Kustomization, config: bool) -> list[_Part]:
         below: list[_Part] = []
         for name in ("resources", "bases", "components"):
-            for entry in loaded.items(name):
+            for entry in self._followed(loaded, name):
                 below.append(self._target(loaded, entry, config, folder_only=name != "resources"))
                 self._bound(below, entry)
         for name in ("generators", "transformers", "validators"):
-            for entry in loaded.items(name):
+            for entry in self._followed(loaded, name):
                 document = inline(entry)
                 if document is not None:
                     self._config(document)
@@ -312,8 +312,6 @@ class _Walk:
                     continue
                 below.append(self._target(loaded, entry, True))
                 self._bound(below, entry)
-                if self._is_passed(entry.value):
-                    continue
                 for node in self._naming_files(join(loaded.folder, entry.value), entry):
                     self._config_files(loaded, node)
         self._plain_files(loaded)
@@ -324,8 +322,6 @@ class _Walk:
             raise _wrong(f"pulls in more than {limits.KUSTOMIZATIONS} kustomizations", entry)
 
     def _target(self, loaded: Kustomization, entry: Node, config: bool, folder_only: bool = False) -> _Part:
-        if self._is_passed(entry.value):
-            return _Part()
         path = self._local(loaded, entry, entry.value)
         if self.sources.is_folder(path):
             return self.visit(path, entry, config)
@@ -356,6 +352,9 @@ class _Walk:
         if self.sources.outside(target):
             raise _wrong(f"{path} leads out of the repository through a symlink", entry)
         return target
+
+    def _followed(self, loaded: Kustomization, name: str) -> list[Node]:
+        return [entry for entry in loaded.items(name) if not self._is_passed(entry.value)]
 
     def _is_passed(self, path: object) -> bool:
         return self.past_remote and type(path) is str and _REMOTE.match(path) is not None

@@ -35,13 +35,11 @@ def survey(root: Path, differing: Collection[str]) -> Discovery:
         return discover([], root, root)
     sources = Sources(root)
     files = _outside_charts(tracked_files(root))
-    folders, parts, read = set(), set(), set()
-    lost: set[str] = set()
+    folders, parts, read, lost = set(), set(), set(), set()
     for file in files:
-        folder, _, name = file.rpartition("/")
+        folder, name = _folder(file), posixpath.basename(file)
         if name not in KUSTOMIZATION_NAMES or _group(sources, file) not in ("", _KUSTOMIZE):
             continue
-        folder = folder or "."
         folders.add(folder)
         read.add(file)
         if _kind(sources, file) == "Component":
@@ -54,17 +52,20 @@ def survey(root: Path, differing: Collection[str]) -> Discovery:
         parts.update(graph.kustomizations.keys() - {folder})
         read |= graph.files
     targets = [Target(folder, TargetKind.KUSTOMIZATION) for folder in sorted(folders - parts)]
-    near = {posixpath.dirname(file) for file in differing}
+    near = {_folder(file) for file in differing}
     manifests: dict[str, list[str]] = {}
     for file in files:
-        folder = posixpath.dirname(file)
-        if folder not in near or file in read or (folder or ".") in lost or not _is_manifest(sources, file):
+        folder = _folder(file)
+        if folder not in near or file in read or folder in lost or not _is_manifest(sources, file):
             continue
         # Beside a kustomization, which has the folder's name, each goes by its own.
-        name = file if (folder or ".") in folders else folder or "."
-        manifests.setdefault(name, []).append(file)
+        manifests.setdefault(file if folder in folders else folder, []).append(file)
     targets += [Target(name, TargetKind.MANIFESTS, tuple(there)) for name, there in manifests.items()]
     return Discovery(tuple(targets), (), whole=False)
+
+
+def _folder(file: str) -> str:
+    return posixpath.dirname(file) or "."
 
 
 def _outside_charts(files: Collection[str]) -> list[str]:

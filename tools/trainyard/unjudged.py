@@ -76,8 +76,8 @@ def _told(what: str, why: str, spot: Spot) -> Gap:
 
 
 def _of_workload(workload: Workload) -> Iterator[Gap]:
-    for pods, alone in worlds_apart(workload):
-        yield Gap(f"whether the {pods} pods are to train as one", f"{alone.why}, so each trains alone", alone.spot)
+    for pods, why, spot in worlds_apart(workload):
+        yield Gap(f"whether the {pods} pods are to train as one", f"{why}, so each trains alone", spot)
     known = {id(program.container): program for program in programs(workload)}
     for main in _mains(workload):
         launch = main.launch

@@ -57,8 +57,7 @@ def separate_worlds(workload: Workload) -> Iterator[Problem]:
 
     Source: https://github.com/deepspeedai/DeepSpeed/blob/v0.19.8/deepspeed/launcher/runner.py
     """
-    for start, pods, alone in _worlds(workload):
-        meant = _meant_as_one(workload, start)
+    for pods, alone, meant in _worlds(workload):
         if meant is not None:
             yield Problem(
                 f"each of the {number(pods, 'pod')} trains alone: {alone.why}",
@@ -68,25 +67,25 @@ def separate_worlds(workload: Workload) -> Iterator[Problem]:
             )
 
 
-def worlds_apart(workload: Workload) -> Iterator[tuple[int, "Alone"]]:
-    """Pods that start a world each where nothing says whether they are one training or runs of their own."""
-    for start, pods, alone in _worlds(workload):
-        if _meant_as_one(workload, start) is None:
-            yield pods, alone
+def worlds_apart(workload: Workload) -> Iterator[tuple[int, str, Spot]]:
+    """How many pods start a world each, why and where, if nothing says whether they are one training or several."""
+    for pods, alone, meant in _worlds(workload):
+        if meant is None:
+            yield pods, alone.why, alone.spot
 
 
-def _worlds(workload: Workload) -> Iterator[tuple[Start, int, "Alone"]]:
-    """Launch lines that several pods run, each for itself."""
+def _worlds(workload: Workload) -> Iterator[tuple[int, "_Alone", Spot | None]]:
+    """Launch lines that several pods run, each for itself, and what says that these were meant as one."""
     if workload.object.kind in ALONE:
         return
     for start in starts(workload):
         pods, alone = _pods(workload, start), _alone(workload, start)
         if pods is not None and pods > 1 and alone is not None and start.launch.certain:
-            yield start, pods, alone
+            yield pods, alone, _meant_as_one(workload, start)
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class _Alone:
     """Why a launch line starts a world in each pod."""
 
     why: str
@@ -132,10 +131,10 @@ def _meant_as_one(workload: Workload, start: Start) -> Spot | None:
     return None
 
 
-def _alone(workload: Workload, start: Start) -> Alone | None:
+def _alone(workload: Workload, start: Start) -> _Alone | None:
     """Why each pod would be a world; None where it joins others, or where nobody can tell."""
     launch = start.launch
-    alone = partial(Alone, spot=launch.spot)
+    alone = partial(_Alone, spot=launch.spot)
     if launch.launcher == "torchrun":
         return _torchrun(start)
     if launch.launcher == "accelerate":
@@ -162,21 +161,21 @@ _BY_HOSTS = {
 }
 
 
-def _torchrun(start: Start) -> Alone | None:
+def _torchrun(start: Start) -> _Alone | None:
     standalone, size = start.launch.option("standalone"), nodes(start.launch)
     if standalone is not None and standalone.value is True:
-        return Alone(
+        return _Alone(
             "torchrun --standalone is a training of one node", standalone.spot, f"leave it out and {_TORCHRUN}"
         )
     if size is None or size.value[1] != 1 or names_a_meeting(start):
         return None
-    return Alone("torchrun counts on 1 node", size.spot, _TORCHRUN)
+    return _Alone("torchrun counts on 1 node", size.spot, _TORCHRUN)
 
 
 _TORCHRUN = "set nnodes, rdzv_backend and rdzv_endpoint"
 
 
-def _accelerate(start: Start) -> Alone | None:
+def _accelerate(start: Start) -> _Alone | None:
     launch = start.launch
     machines, file = launch.option("num_machines"), launch.option("config_file")
     if not launch.complete or launch.option("tpu") is not None or launch.option("mpirun_hostfile") is not None:
@@ -185,17 +184,17 @@ def _accelerate(start: Start) -> Alone | None:
         told = any(launch.option(name) is not None for name in ("deepspeed_hostfile", "config_file"))
         missing = not told and launch.option("machine_rank") is not None
         why = "deepspeed, which accelerate launch hands over to, is given no deepspeed_hostfile"
-        return Alone(why, machines.spot, "set --deepspeed_multinode_launcher standard") if missing else None
+        return _Alone(why, machines.spot, "set --deepspeed_multinode_launcher standard") if missing else None
     if (machines is None and file is not None) or (machines is not None and machines.value != "1"):
         return None
     if not spreads(launch, start.container.gpus) and launch.option("world_size") is not None:
         return None  # one process, which may read the variables of its pod itself
     spot = launch.spot if machines is None else machines.spot
     asks = "give it --num_machines, --machine_rank, --main_process_ip, --main_process_port and all --num_processes"
-    return Alone("accelerate launch counts on 1 machine", spot, asks)
+    return _Alone("accelerate launch counts on 1 machine", spot, asks)
 
 
-def _python(workload: Workload, start: Start) -> Alone | None:
+def _python(workload: Workload, start: Start) -> _Alone | None:
     """A program that takes its rank from variables which nothing sets."""
     launch = start.launch
     if workload.in_job_folder and "PET_NPROC_PER_NODE" in start.container.env:
@@ -206,4 +205,4 @@ def _python(workload: Workload, start: Start) -> Alone | None:
     if any(launch.option(name) is not None for name in ("world_size", "rank")):
         return None
     what = next(word for word in launch.program if not word.text.startswith("-"))
-    return Alone(f"{what.text} takes its rank from variables that nothing sets", launch.spot, "start it with torchrun")
+    return _Alone(f"{what.text} takes its rank from variables that nothing sets", launch.spot, "start it with torchrun")
