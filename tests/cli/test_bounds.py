@@ -56,7 +56,18 @@ def harmful(checkout: Repository) -> Repository:
     return checkout
 
 
-@pytest.mark.parametrize("name", HARM | CRASH)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "memory",
+        "time",
+        "a crash",
+        "an exception",
+        pytest.param("memory, bit by bit", marks=pytest.mark.long),
+        pytest.param("time in a library", marks=pytest.mark.long),
+        pytest.param("an exit", marks=pytest.mark.long),
+    ],
+)
 def test_what_the_others_come_to_is_told(name: str, harmful: Repository, tmp_path: Path) -> None:
     harm, words = (HARM | CRASH)[name]
     code = 2 if name in HARM else 3

@@ -52,10 +52,8 @@ def test_an_error_and_a_bad_input(checkout: Repository) -> None:
 
 
 def test_in_ci_advice_is_not_shown(checkout: Repository) -> None:
-    assert checkout.report("--level", "info", CI="true")["summary"] | {"seconds": 0} == checkout.report()["summary"] | {
-        "seconds": 0,
-        "unchanged": 0,
-    }
+    in_ci = checkout.report("--level", "info", CI="true")["summary"]
+    assert in_ci | {"seconds": 0} == checkout.report()["summary"] | {"seconds": 0}
     assert checkout.report(CI="true")["summary"]["infos"] == 0
 
 

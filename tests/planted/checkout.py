@@ -59,7 +59,7 @@ class Checkout:
 
     def lint(self, *paths: str) -> tuple[int, dict[str, Any]]:
         """The exit code and the JSON document of the command line. Every finding counts, whatever its severity."""
-        found = said(main, "--no-cache", "--format=json", "--level=info", "--fail-on=info", *paths, cwd=self.root)
+        found = said(main, "--format=json", "--level=info", "--fail-on=info", *paths, cwd=self.root)
         return found.code, found.json
 
     def expect(self, *expected: Found, lint: tuple[str, ...] = ()) -> list[dict[str, Any]]:

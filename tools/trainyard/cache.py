@@ -89,7 +89,7 @@ class Cache:
     """Entries for one repository, in the user's cache folder."""
 
     def __init__(self, root: Path, digests: Digests) -> None:
-        self._folder = _cache_home() / "trainyard" / text_digest(str(root))[:16]
+        self._folder = _cache_home() / folder_of(root)
         self._is_own = all(_is_own(folder) for folder in (self._folder.parent, self._folder))
         self._is_tidy = False
         self._digests = digests
@@ -199,6 +199,11 @@ class Cache:
 
     def _file(self, key: str) -> Path:
         return self._folder / f"{text_digest(key)[:32]}.json"
+
+
+def folder_of(root: Path) -> Path:
+    """Where the results of a repository are kept, below the user's cache folder."""
+    return Path("trainyard", text_digest(str(root))[:16])
 
 
 def text_digest(text: str) -> str:
