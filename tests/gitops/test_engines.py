@@ -1,13 +1,11 @@
 """tools/go/health runs the engines in the versions that Argo CD and Flux run them in."""
 
-import json
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.gitops.folders import HOME
+from trainyard.schema_generation.sources import download
 
 PINS = HOME / "tools" / "go" / "schemas"
 OURS = (HOME / "tools" / "go" / "health" / "go.mod").read_text()
@@ -15,10 +13,7 @@ OURS = (HOME / "tools" / "go" / "health" / "go.mod").read_text()
 
 def required(module: str) -> str:
     """The go.mod of a module in the version that the schemas are generated from."""
-    done = subprocess.run(
-        ["go", "mod", "download", "-json", module], cwd=PINS, check=True, capture_output=True, text=True
-    )
-    return Path(json.loads(done.stdout)["GoMod"]).read_text()
+    return (download("go", PINS, (module,))[module] / "go.mod").read_text()
 
 
 def version(text: str, module: str) -> str:

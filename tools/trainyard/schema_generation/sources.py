@@ -84,8 +84,12 @@ def download(go: str, pins: Path, modules: tuple[str, ...]) -> Mapping[str, Path
             if wanted and wanted[1] != entry["Version"]:
                 said = f"{entry['Path']} {wanted[1]}, but another module needs {entry['Version']}"
                 raise Fault(f"{pins / 'go.mod'} pins {said}")
-        if copy.read_bytes() != pinned:
-            raise Fault(f"{pins / 'go.sum'} does not pin all of go.mod: run `go mod download` there and review it")
+        # Of a module that nobody builds from, Go is content with the checksum of its go.mod.
+        known = pinned.decode().splitlines()
+        missing = [each["Path"] for each in entries if f"{each['Path']} {each['Version']} {each['Sum']}" not in known]
+        if missing or copy.read_bytes() != pinned:
+            command = " ".join(["go mod download", *missing])
+            raise Fault(f"{pins / 'go.sum'} does not pin all of go.mod: run `{command}` there and review it")
     folders = {entry["Path"]: Path(entry["Dir"]) for entry in entries}
     if unpinned := [module for module in modules if module not in folders]:
         raise Fault(f"{pins / 'go.mod'} does not pin {', '.join(unpinned)}")
