@@ -21,7 +21,8 @@ from typing import Any
 import yaml
 
 from trainyard.controlplane import Client, Plane, Refused
-from trainyard.controlplane.definitions import load_definitions
+from trainyard.controlplane.definitions import load_definitions, without_descriptions
+from trainyard.controlplane.programs import GOGC
 from trainyard.controlplane.programs import PROGRAMS as CONTROL_PLANE
 from trainyard.controlplane.supervisor import die_with, free_port
 from trainyard.errors import Fault
@@ -250,7 +251,7 @@ def install(client: Client, name: str, place: Place) -> None:
         conversion = item["spec"].get("conversion", {}).get("webhook")
         if conversion:
             conversion["clientConfig"]["service"]["port"] = place.webhooks
-        client.create(item)
+        client.create(without_descriptions(item))
     for item in _installed(name, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         for webhook in item["webhooks"]:
             webhook["clientConfig"]["service"]["port"] = place.webhooks
@@ -259,7 +260,7 @@ def install(client: Client, name: str, place: Place) -> None:
 
 def _installed(name: str, *kinds: str) -> list[Json]:
     """Objects of some kinds among those that a controller is installed with, in the order of the kinds."""
-    items = list(yaml.safe_load_all((INSTALLED / f"{name}.yaml").read_text()))
+    items = list(yaml.load_all((INSTALLED / f"{name}.yaml").read_text(), Loader=yaml.CSafeLoader))
     return [item for kind in kinds for item in items if item["kind"] == kind]
 
 
@@ -283,6 +284,7 @@ def _process(name: str, known: Controller, plane: Plane, place: Place) -> Iterat
         "HOME": str(place.folder),
         "KUBECONFIG": str(plane.folder / "admin.kubeconfig"),
         "TMPDIR": str(place.folder),
+        "GOGC": GOGC,
     }
     with (plane.folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(

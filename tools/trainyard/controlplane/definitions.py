@@ -48,12 +48,29 @@ def _kept(api_version: str, kind: str) -> Any:
     file = DEFINITIONS / f"{api_version.replace('/', '_')}_{kind}.json"
     if not file.is_file():
         return None
-    definition = json.loads(file.read_text())
+    definition = without_descriptions(json.loads(file.read_text()))
     for filled in read_sources(SCHEMAS / "sources.yaml").filled:
         of, *path = filled.replace("[]", ".[]").split(".")
         for version in definition["spec"]["versions"] if of == kind else ():
             _do_without(version["schema"]["openAPIV3Schema"], path)
     return definition
+
+
+def without_descriptions(definition: Any) -> Any:
+    """A definition that judges the same: descriptions are for readers, and half of what a server has to keep."""
+    if isinstance(definition, list):
+        return [without_descriptions(each) for each in definition]
+    if not isinstance(definition, dict):
+        return definition
+    return {
+        name: each if name in _VALUES else without_descriptions(each)
+        for name, each in definition.items()
+        if name != "description" or not isinstance(each, str)
+    }
+
+
+_VALUES = ("default", "enum", "example")
+"""What a schema says of values, which may have a description as a field."""
 
 
 def _do_without(schema: Any, path: Sequence[str]) -> None:
