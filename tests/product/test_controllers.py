@@ -1,6 +1,5 @@
 """What goes together runs on its real controllers, and its pods are as predicted: a few, and all pairs at night."""
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,7 +9,7 @@ import pytest
 from tests.bases.matrix import list_jobs
 from tests.controlplane.comparison import differences
 from tests.controlplane.harness import Ground, ground_for, unit_of
-from tests.product.combinations import ALL, COVER, Combination, cover, names, repository, seed, write
+from tests.product.combinations import Combination, cover, names, repository, seed, takes_everything, write
 from trainyard.matrix import clusters
 from trainyard.unit import Unit
 
@@ -23,7 +22,7 @@ NOT_BUILT = "queue/volcano"
 def running() -> list[Combination]:
     """Pairs on one cluster that the commit draws, or all pairs, cluster by cluster."""
     pairs = [each for each in cover(2, seed()) if each.queue != NOT_BUILT]
-    if os.environ.get(COVER) == ALL:
+    if takes_everything():
         return sorted(pairs, key=lambda each: each.cluster)
     rng = random.Random(seed())
     cluster = rng.choice(list(clusters()))

@@ -1,4 +1,4 @@
-"""Rehearsals of the tests that were chosen, a few at a time: what trains computes, and cases wait beside it."""
+"""Rehearsals of the tests that were chosen, two of a module at a time."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -7,26 +7,24 @@ import pytest
 
 from tests.rehearse.rehearsing import Rehearsed, rehearse
 
-TRAIN_AT_ONCE = 3
-CASES_AT_ONCE = 2
-CASES = "tests/rehearse/cases/"
+AT_ONCE = 2
 Words = tuple[str, ...]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that rehearse by themselves come first: the rehearsals that others wait for are under way meanwhile."""
-    items.sort(key=lambda item: "rehearsed" in getattr(item, "fixturenames", ()))
+    """Modules whose rehearsals run beside one another come first: they take longest."""
+    items.sort(key=lambda item: "rehearsed" not in getattr(item, "fixturenames", ()))
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module")
 def ahead(request: pytest.FixtureRequest) -> Iterator[dict[Words, "Future[Rehearsed]"]]:
-    """The rehearsals that the session's tests ask for, under way."""
-    calls = [getattr(item, "callspec", None) for item in request.session.items]
+    """The rehearsals that the tests of a module ask for, under way."""
+    items = (item for item in request.session.items if getattr(item, "module", None) is request.module)
+    calls = [getattr(item, "callspec", None) for item in items]
     wanted = dict.fromkeys(call.params["rehearsed"] for call in calls if call and "rehearsed" in call.params)
-    with ThreadPoolExecutor(TRAIN_AT_ONCE) as train, ThreadPoolExecutor(CASES_AT_ONCE) as cases:
-        yield {words: (cases if words[0].startswith(CASES) else train).submit(rehearse, *words) for words in wanted}
-        for pool in (train, cases):
-            pool.shutdown(wait=False, cancel_futures=True)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {words: pool.submit(rehearse, *words) for words in wanted}
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ def test_a_preempted_job_saves_and_goes_on(rehearsed: Rehearsed) -> None:
     assert "told to stop: saving step" in rehearsed.log
 
 
+@pytest.mark.long
 @chaos(INDEXED_JOB, "slow-disk=1Mi@4", "preempt@4")
 def test_a_grace_that_is_longer_than_the_save_on_a_slow_disk(rehearsed: Rehearsed) -> None:
     survived(rehearsed)

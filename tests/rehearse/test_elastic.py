@@ -16,6 +16,7 @@ def loses_a_node(job: str) -> pytest.MarkDecorator:
     )
 
 
+@pytest.mark.long
 @pytest.mark.claim("elastic-goes-on", "lose-node")
 @loses_a_node(ELASTIC)
 def test_an_elastic_job_shrinks_and_grows(rehearsed: Rehearsed) -> None:

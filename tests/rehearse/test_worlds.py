@@ -53,9 +53,9 @@ IN_NONE = "2 pods took steps, and no rank of them joined another: the job has 2 
     ("command", "told"),
     [
         (["torchrun", "--standalone", "--nproc-per-node=1", "joins.py"], IN_TWO),
-        (["deepspeed", "--num_gpus=1", "joins.py"], IN_TWO),
+        pytest.param(["deepspeed", "--num_gpus=1", "joins.py"], IN_TWO, marks=pytest.mark.long),
         (MPIRUN, IN_TWO),
-        (["accelerate", "launch", "joins.py"], IN_NONE),
+        pytest.param(["accelerate", "launch", "joins.py"], IN_NONE, marks=pytest.mark.long),
         (["python", "joins.py"], IN_NONE),
     ],
     ids=lambda each: each[0] if isinstance(each, list) else "",
