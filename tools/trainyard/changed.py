@@ -1,12 +1,12 @@
 """What a git range touches, so that only the jobs that read those files are judged."""
 
 import os
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainyard.errors import UsageError
+from trainyard.git import blob, git, names, tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def for_pre_commit(root: Path, handed: Iterable[str], environment: Mapping[str, 
             resolve(root, f"{first}...{last}", f"--from-ref {first} --to-ref {last}"), handed=frozenset(handed)
         )
     head = _known(root, ["HEAD"])
-    base = head[0] if head else _git(root, "hash-object", "-t", "tree", os.devnull).decode().strip()
+    base = head[0] if head else git(root, "hash-object", "-t", "tree", os.devnull)
     return Range("HEAD", base, None, True, frozenset(handed))
 
 
@@ -60,17 +60,17 @@ def changed_files(root: Path, range: Range) -> frozenset[str]:
     """Files that differ, relative to `root`: edited, new, deleted and renamed ones (under both names)."""
     which = ["--cached", range.base] if range.handed is not None and not range.tip else [range.base]
     which += [range.tip] if range.tip else []
-    names = _names(root, "diff", "--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z", *which, "--")
+    found = names(root, "diff", "--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z", *which, "--")
     if range.handed is not None:
-        return range.handed | {name for name in names if not _left_out(root / name)}
+        return range.handed | {name for name in found if not _left_out(root / name)}
     if range.tip is None:
-        names |= _names(root, "ls-files", "--others", "--exclude-standard", "-z")
-    return names
+        found |= names(root, "ls-files", "--others", "--exclude-standard", "-z")
+    return found
 
 
 def tracked_files(root: Path) -> frozenset[str]:
     """Every file that git tracks below `root`, staged ones among them."""
-    return _names(root, "ls-files", "-z")
+    return names(root, "ls-files", "-z")
 
 
 def _left_out(file: Path) -> bool:
@@ -85,7 +85,7 @@ _HANDED = (".yaml", ".yml", ".json")
 def file_at(root: Path, commit: str, file: str) -> str | None:
     """The text of a file in a commit; None where it did not exist, or was no text."""
     try:
-        return _git(root, "cat-file", "blob", f"{commit}:./{file}").decode()
+        return blob(root, commit, file).decode()
     except (UsageError, UnicodeDecodeError):
         return None
 
@@ -104,58 +104,32 @@ def ways_to(root: Path, files: Iterable[str]) -> frozenset[str]:
     return frozenset(ways)
 
 
-def _commits(root: Path, names: tuple[str, str | None], asked: str) -> tuple[str, str, str | None]:
+def _commits(root: Path, revisions: tuple[str, str | None], asked: str) -> tuple[str, str, str | None]:
     """The commits that are checked out, that the first name stands for, and the second if there is one."""
-    wanted = [name for name in ("HEAD", *names) if name is not None]
+    wanted = [name for name in ("HEAD", *revisions) if name is not None]
     for name in wanted:
         if name.startswith("-"):
             raise UsageError(f"{asked}: a revision does not begin with -")
     found = _known(root, wanted)
     if found is None:
-        _git(root, "rev-parse", "--git-dir")
+        git(root, "rev-parse", "--git-dir")
         unknown = next((name for name in wanted if _known(root, [name]) is None), "")
-        is_shallow = _git(root, "rev-parse", "--is-shallow-repository").strip() == b"true"
+        is_shallow = git(root, "rev-parse", "--is-shallow-repository") == "true"
         more = "; this clone is shallow (git fetch --unshallow)" if is_shallow else ""
         raise UsageError(f"{asked}: git knows no commit {unknown or '(empty)'}{more}")
     return found[0], found[1], found[2] if len(found) > 2 else None
 
 
-def _known(root: Path, names: Sequence[str]) -> list[str] | None:
+def _known(root: Path, revisions: Sequence[str]) -> list[str] | None:
     """Ids of commits; None where git does not know one."""
-    try:
-        ids = _git(root, "rev-parse", "--revs-only", *(f"{name}^{{commit}}" for name in names)).decode().split()
-    except UsageError:
-        return None
-    return ids if len(ids) == len(names) else None
+    told = tried(root, "rev-parse", "--revs-only", *(f"{name}^{{commit}}" for name in revisions))
+    ids = [] if told is None else told.split()
+    return ids if len(ids) == len(revisions) else None
 
 
 def _merge_base(root: Path, one: str, other: str, asked: str) -> str:
     try:
-        return _git(root, "merge-base", one, other).decode().split()[0]
+        return git(root, "merge-base", one, other).split()[0]
     except UsageError:
         message = f"{asked}: no commit is shared with it here; fetch the history (git fetch --unshallow)"
         raise UsageError(message) from None
-
-
-def _names(root: Path, *arguments: str) -> frozenset[str]:
-    return frozenset(os.fsdecode(name) for name in _git(root, *arguments).split(b"\0") if name)
-
-
-def _git(root: Path, *arguments: str) -> bytes:
-    """What git prints. It runs no hook: `git diff` calls post-index-change where files have another time than noted."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), "-c", f"core.hooksPath={os.devnull}", *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=120,
-        )
-    except FileNotFoundError:
-        raise UsageError("git is not on PATH") from None
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"git {arguments[0]} did not answer within 120 s") from None
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UsageError(f"git says: {lines[0].removeprefix('fatal: ')}")
-    return done.stdout

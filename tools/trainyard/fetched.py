@@ -15,7 +15,7 @@ from pathlib import Path
 from trainyard.changed import ways_to
 from trainyard.errors import Fault, InputError, UsageError
 from trainyard.finding import Finding, Place, Position, Severity
-from trainyard.gitfiles import git
+from trainyard.git import git
 from trainyard.kustomization import files_read
 from trainyard.listed import PARTS, clusters_with_flux, is_in_place
 from trainyard.rules.registry import declare

@@ -1,12 +1,12 @@
 """What the author of a job says, and what is wrong with it."""
 
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.author.choices import Choices
-from trainyard.errors import UsageError
+from trainyard.errors import Fault, UsageError
+from trainyard.git import tried
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 _PATH = re.compile(r"/data(/[^/\s]+)*\Z")
@@ -100,13 +100,12 @@ def check_new(root: Path, folder: str) -> None:
     """Refused where the folder is there, or a run of that name was: its claim would be found with its checkpoints."""
     if (root / folder).exists() or (root / folder).is_symlink():
         raise Refused(f"{folder} is there already: a job is created once and never edited, so take another name")
-    asked = ["git", "-C", str(root), "log", "--all", "-1", "--format=%h of %as", "--", f"{folder}/job.yaml"]
     try:
-        done = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
-    except (FileNotFoundError, subprocess.TimeoutExpired):
+        before = tried(root, "log", "--all", "-1", "--format=%h of %as", "--", f"{folder}/job.yaml")
+    except Fault:  # without git nobody knows
         return
-    if done.returncode == 0 and done.stdout.strip():
+    if before:
         raise Refused(
-            f"a job was called {folder} before (commit {done.stdout.strip()}): one of the same name would go on from "
-            "its checkpoints, so take another name"
+            f"a job was called {folder} before (commit {before}): one of the same name would go on from its "
+            "checkpoints, so take another name"
         )

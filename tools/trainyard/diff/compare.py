@@ -14,7 +14,7 @@ from trainyard.discover import discover
 from trainyard.errors import InputError
 from trainyard.exempt import LIST
 from trainyard.finding import Finding
-from trainyard.gitfiles import extract
+from trainyard.git import extract
 from trainyard.kustomization import files_read
 from trainyard.listed import PARTS, is_in_place
 from trainyard.pipeline import lint

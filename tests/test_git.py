@@ -7,7 +7,7 @@ import pytest
 
 from tests.gitops.hostile import git
 from trainyard.errors import UsageError
-from trainyard.gitfiles import extract
+from trainyard.git import extract
 
 
 @pytest.fixture

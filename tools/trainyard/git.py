@@ -1,4 +1,4 @@
-"""Git as a store of files: what a commit holds, without touching the working tree."""
+"""What git knows of a repository. It runs no hook and asks nobody, and the working tree stays as it is."""
 
 import os
 import posixpath
@@ -14,12 +14,22 @@ SECONDS = 120
 
 
 def git(root: Path, *arguments: str, environment: Mapping[str, str] | None = None, stdin: bytes = b"") -> str:
-    """What git prints, stripped. UsageError with its words where it refuses."""
+    """What git prints, stripped. UsageError with its words where it refuses; Fault where there is no git."""
     return _run(root, arguments, environment, stdin).decode(errors="surrogateescape").strip()
 
 
+def names(root: Path, *arguments: str) -> frozenset[str]:
+    """The names that git prints with -z."""
+    return frozenset(os.fsdecode(name) for name in _run(root, arguments, None, b"").split(b"\0") if name)
+
+
+def blob(root: Path, commit: str, file: str) -> bytes:
+    """What a commit has in a file, as it is stored. UsageError where it has none of that name."""
+    return _run(root, ("cat-file", "blob", f"{commit}:./{file}"), None, b"")
+
+
 def tried(root: Path, *arguments: str) -> str | None:
-    """The same; None where git refuses."""
+    """As `git`; None where git refuses."""
     try:
         return git(root, *arguments)
     except UsageError:
@@ -81,8 +91,9 @@ _HEADER = 128
 
 def _run(root: Path, arguments: Sequence[str], environment: Mapping[str, str] | None, stdin: bytes) -> bytes:
     try:
+        # Even `git diff` calls a hook, post-index-change, where a file has another time than git noted.
         done = subprocess.run(
-            ["git", "-C", str(root), *arguments],
+            ["git", "-C", str(root), "-c", f"core.hooksPath={os.devnull}", *arguments],
             input=stdin,
             capture_output=True,
             check=False,
