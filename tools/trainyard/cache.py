@@ -26,6 +26,7 @@ LINK = "link:"
 OTHER = "other"
 """Nothing that a run would have read: too large, a pipe, a device, or not readable."""
 
+_CONTENT_LENGTH = 64
 _COMMON = "common-"
 _COMMONS = 256
 """Sets of files in common that are kept: some for each cluster, launcher and state of the bases."""
@@ -204,6 +205,11 @@ class Cache:
 def folder_of(root: Path) -> Path:
     """Where the results of a repository are kept, below the user's cache folder."""
     return Path("trainyard", text_digest(str(root))[:16])
+
+
+def is_content(digest: str) -> bool:
+    """True where it is the digest of a file's content, not a word for what is no file."""
+    return len(digest) == _CONTENT_LENGTH
 
 
 def text_digest(text: str) -> str:

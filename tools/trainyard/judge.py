@@ -13,7 +13,7 @@ from trainyard import bounded, codec, limits
 from trainyard.applied import entry_of
 from trainyard.bounded import Ended, Here
 from trainyard.brief import brief, told_briefly
-from trainyard.cache import LINK, Cache, Digests, text_digest
+from trainyard.cache import LINK, Cache, Digests, is_content, text_digest
 from trainyard.commandline import Progress
 from trainyard.discover import KUSTOMIZATION_NAMES, STDIN, Target, TargetKind, has_kustomization
 from trainyard.errors import InputError
@@ -307,7 +307,7 @@ class Judge:
             result.findings = prepared.findings
             if not prepared.may_render:
                 return None
-            if rendering.error.startswith("stopped the renderer"):
+            if rendering.renderer_ended:
                 result.findings.append(broken_finding(rendering.error, result.target.name))
                 return None
             unit, origin = prepared.unit(rendering)
@@ -335,7 +335,7 @@ class Judge:
         findings = [without(finding, result.secrets) for finding in told]
         not_judged = tuple(replace(each, why=cleaned(brief(each.why), result.secrets)) for each in result.not_judged)
         files = {finding.place.position.file for finding in findings if finding.place.position}
-        files |= {file for file, digest in result.reads.items() if len(digest) == _DIGEST_LENGTH}
+        files |= {file for file, digest in result.reads.items() if is_content(digest)}
         suppressions: list[Suppression] = []
         for file in sorted(files):
             try:
@@ -362,7 +362,7 @@ class Judge:
         for file in self.sources.files.intersection(reads):
             if file not in digests:
                 digests[file] = text_digest(self._text(file))
-            if len(reads[file]) == _DIGEST_LENGTH and reads[file] != digests[file]:
+            if is_content(reads[file]) and reads[file] != digests[file]:
                 return False
         return True
 
@@ -373,7 +373,6 @@ def _check_number(unit: Unit) -> None:
         raise InputError(most, unit.name)
 
 
-_DIGEST_LENGTH = 64
 _ALWAYS_READ = ("job.yaml", *KUSTOMIZATION_NAMES)
 _OF_A_PLATFORM = re.compile("clusters/[^/]+/platform/")
 

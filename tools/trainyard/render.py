@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from trainyard import limits
 from trainyard.bounded import unbounded
+from trainyard.cache import is_content
 from trainyard.errors import Fault
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Rendering:
     """Line in that file, from 1; 0 where it is not known."""
     error_text: str = ""
     """What stands in that file and is wrong, such as a path; empty where it is not known."""
+    renderer_ended: bool = False
+    """True where there is an error because the renderer itself ended, which no input should make it do."""
 
 
 def render(
@@ -63,6 +66,14 @@ def render(
     if not root.is_dir():
         raise Fault(f"{root} is not a folder to render in")
     return _render(_Command(program, root, with_yaml), iter(folders), workers or _cores(), arrived)
+
+
+def render_one(root: Path, folder: str) -> Rendering:
+    """Render one folder, given relative to `root`. Fault, too, where the renderer ended."""
+    (rendering,) = render(root, [folder], workers=1)
+    if rendering.renderer_ended:
+        raise Fault(f"{folder} {rendering.error}")
+    return rendering
 
 
 def _cores() -> int:
@@ -183,16 +194,16 @@ class _Pool:
             self.answers[process.asked.popleft()] = line
             process.seconds = 0.0
         if not open_:
-            self._replace(process, process.why_it_ended())
+            self._replace(process, *process.why_it_ended())
 
-    def _replace(self, process: "_Process", failure: str) -> None:
+    def _replace(self, process: "_Process", failure: str, renderer_ended: bool = False) -> None:
         """End a process. The folder that it was at has failed, and the others go to the next one."""
         self.selector.unregister(process.output)
         self.processes.remove(process)
         process.end()
         if process.asked:
             index = process.asked.popleft()
-            self.answers[index] = _failure(self.folders[index], failure)
+            self.answers[index] = _failure(self.folders[index], failure, renderer_ended)
         self.waiting.extendleft(reversed(process.asked))
 
 
@@ -217,8 +228,8 @@ def _unusual(folder: str) -> str:
     return "the folder's name is too long" if len(folder) > _NAME_LENGTH else ""
 
 
-def _failure(folder: str, error: str) -> Rendering:
-    return Rendering(folder=folder, objects=[], reads={}, error=error)
+def _failure(folder: str, error: str, renderer_ended: bool = False) -> Rendering:
+    return Rendering(folder=folder, objects=[], reads={}, error=error, renderer_ended=renderer_ended)
 
 
 def _rendering(folder: str, answer: bytes | Rendering) -> Rendering:
@@ -250,12 +261,10 @@ def _kustomization(reads: Mapping[str, str], folder: str) -> str:
     """The kustomization file of a folder that was read."""
     for name in ("kustomization.yaml", "kustomization.yml", "Kustomization"):
         path = name if folder == "." else f"{folder}/{name}"
-        if len(reads.get(path, "")) == _DIGEST_LENGTH:
+        if is_content(reads.get(path, "")):
             return path
     return ""
 
-
-_DIGEST_LENGTH = 64
 
 _EXIT_MEMORY = 3
 _EXIT_USAGE = 5
@@ -345,13 +354,14 @@ class _Process:
         self.parts = [rest]
         return lines, True
 
-    def why_it_ended(self) -> str:
+    def why_it_ended(self) -> tuple[str, bool]:
+        """In words, and whether that is no bound that the input hit."""
         code = self.popen.wait()
         if code == _EXIT_USAGE:
             raise Fault("the renderer does not take what it is given: was it built from another version?")
         if code == _EXIT_MEMORY:
-            return f"needs more than {limits.RENDER_BYTES >> 20} MiB of memory"
-        return f"stopped the renderer ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
+            return f"needs more than {limits.RENDER_BYTES >> 20} MiB of memory", False
+        return f"stopped the renderer ({f'signal {-code}' if code < 0 else f'exit code {code}'})", True
 
     def end(self) -> None:
         self.popen.kill()

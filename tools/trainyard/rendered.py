@@ -1,5 +1,8 @@
 """A folder that kustomize renders, as a unit with the place of every value."""
 
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+
 from trainyard.contract import after_rendering, broken_wires, images_without_effect, vanished
 from trainyard.deprecated import deprecated_fields
 from trainyard.discover import Target, TargetKind
@@ -13,7 +16,7 @@ from trainyard.manifests import place_in, way_to
 from trainyard.nodes import Node
 from trainyard.objects import Object
 from trainyard.origin import Trace
-from trainyard.render import Rendering
+from trainyard.render import Rendering, render_one
 from trainyard.replay import PatchRecord, Replay, replay
 from trainyard.sources import Sources
 from trainyard.unit import Unit
@@ -119,6 +122,21 @@ class Prepared:
         self.findings += deprecated_fields(self.target.name, self._kustomizations, self.sources)
         own = self.sources.documents(f"{self.target.name}/job.yaml")[0].plain() if is_job else {}
         return Unit(self.target.name, is_job, objects, facts, own=own), RenderedOrigin(self.replayed, nodes)
+
+
+def rendered_alone(root: FilePath, target: Target, sources: Sources) -> tuple[Unit, RenderedOrigin, Mapping[str, str]]:
+    """One folder by itself: its unit, where its values were written, and what it was rendered from.
+
+    InputError for the first that is wrong with it; Fault where the renderer ended.
+    """
+    prepared = Prepared(sources, target)
+    if not prepared.may_render:
+        finding = prepared.findings[0]
+        at = finding.place.position
+        file, line, column = (at.file, at.line, at.column) if at else (target.name, 0, 0)
+        raise InputError(finding.message, file, line, column, finding.help)
+    rendering = render_one(root, target.name)
+    return *prepared.unit(rendering), rendering.reads
 
 
 def _refused(rendering: Rendering, replayed: Replay, folder: str) -> InputError:

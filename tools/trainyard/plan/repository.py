@@ -7,15 +7,15 @@ from typing import Any
 
 from trainyard.cluster import Platforms
 from trainyard.discover import TargetKind, discover
-from trainyard.errors import Fault, InputError, UsageError
+from trainyard.errors import InputError, UsageError
 from trainyard.kustomization import load_graph
 from trainyard.nodes import Node
 from trainyard.origin import Origin
 from trainyard.plan.job import Job, Unplannable, environment_of, job_of, run_of
 from trainyard.plan.run import Run
 from trainyard.quantity import quantity
-from trainyard.render import render
-from trainyard.rendered import Prepared
+from trainyard.render import render_one
+from trainyard.rendered import rendered_alone
 from trainyard.replay import replay
 from trainyard.sources import Sources
 from trainyard.unit import Unit
@@ -36,16 +36,8 @@ def load(root: Path, path: str, cwd: Path, cluster: str | None) -> tuple[Job, Ru
     if len(targets) != 1:
         raise UsageError(f"{path} holds {len(targets) or 'no'} jobs; name one job folder")
     sources = Sources(root)
-    prepared = Prepared(sources, targets[0])
-    if prepared.findings:
-        finding = prepared.findings[0]
-        at = finding.place.position
-        raise InputError(finding.message, at.file if at else path, at.line if at else 0, at.column if at else 0)
-    rendering = next(render(root, [targets[0].name], workers=1))
-    if rendering.error.startswith("stopped the renderer"):
-        raise Fault(f"{targets[0].name} {rendering.error}")
     origin: Origin
-    unit, origin = prepared.unit(rendering)
+    unit, origin, _ = rendered_alone(root, targets[0], sources)
     with suppress(InputError):  # a TrainJob has its variables from the cluster's runtime
         unit, origin = Platforms(root, sources).under(unit, origin)
     facts = {kind: unit.fact(kind) for kind in ("TrainingJob", "Cluster", "Fabric")}
@@ -83,7 +75,7 @@ def quota(root: Path, cluster: str, team: str) -> int | None:
         load_graph(Sources(root), folder)
     except InputError:
         return None
-    rendering = next(render(root, [folder], workers=1))
+    rendering = render_one(root, folder)
     for item in rendering.objects:
         hard = (item.get("spec") or {}).get("hard") if item.get("kind") == "ResourceQuota" else None
         if isinstance(hard, Mapping) and (amount := quantity(hard.get(GPU))) is not None:

@@ -13,8 +13,7 @@ from trainyard.objects import Object
 from trainyard.origin import Origin
 from trainyard.rehearse.scale import Scale, rendered_smaller, smaller_spec
 from trainyard.rehearse.smaller import OF_A_NODE, OF_ALL, USUAL, NotScaled, smaller
-from trainyard.render import render
-from trainyard.rendered import Prepared
+from trainyard.rendered import rendered_alone
 from trainyard.rules.world import one_a_gpu, ranks
 from trainyard.sources import Sources
 from trainyard.unit import Unit
@@ -85,16 +84,7 @@ def _of_its_pod(launch: Launch) -> bool:
 
 
 def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Path) -> Loaded:
-    prepared = Prepared(sources, target)
-    if prepared.findings:
-        finding = prepared.findings[0]
-        at = finding.place.position
-        file, line, column = (at.file, at.line, at.column) if at else (target.name, 0, 0)
-        raise InputError(finding.message, file, line, column, finding.help)
-    rendering = next(render(root, [target.name], workers=1))
-    if rendering.error.startswith("stopped the renderer"):
-        raise Fault(f"{target.name} {rendering.error}")
-    bare, own = prepared.unit(rendering)
+    bare, own, reads = rendered_alone(root, target, sources)
     unit, origin = Platforms(root, sources).under(bare, own)
     training_job, asked = bare.fact("TrainingJob"), scale
     if training_job is None:
@@ -102,7 +92,7 @@ def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Pa
     scale = Scale(scale.nodes or USUAL.nodes, scale.gpus_per_node or USUAL.gpus_per_node)
     if any(item.kind == "TFJob" for item in bare.objects) and scale.gpus_per_node is not None:
         scale = replace(scale, gpus_per_node=1)  # under TensorFlow a worker without GPUs is one replica
-    smaller = rendered_smaller(root, target.name, rendering.reads, training_job, scale, work)
+    smaller = rendered_smaller(root, target.name, reads, training_job, scale, work)
     objects = tuple(Object.of(data, index) for index, data in enumerate(smaller.objects))
     if [item.title for item in objects] != [item.title for item in bare.objects]:
         raise Fault(f"{target.name} renders to other objects with fewer nodes")

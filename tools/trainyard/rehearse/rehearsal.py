@@ -26,6 +26,7 @@ from trainyard.rehearse.saved import Written
 from trainyard.rehearse.storage import Checkpoints, checkpoints, put_dataset
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.rehearse.volumes import Volume, Volumes
+from trainyard.rules.starts import nodes
 from trainyard.workload.model import Workload
 
 MOST_PODS = 64
@@ -257,8 +258,7 @@ def elastic(workload: Workload) -> bool:
     """Whether torchrun goes on with fewer nodes than the job has."""
     for pod_set in workload.pod_sets:
         main = pod_set.main()
-        nodes = main.launch.option("nnodes") if main is not None and main.launch is not None else None
-        least, _, most = str(nodes.value).partition(":") if nodes is not None else ("", "", "")
-        if least.isdigit() and most.isdigit() and int(least) < int(most):
+        bounds = nodes(main.launch) if main is not None and main.launch is not None else None
+        if bounds is not None and bounds.value[0] < bounds.value[1]:
             return True
     return False

@@ -9,12 +9,11 @@ from typing import Any
 
 import yaml
 
-from trainyard.errors import Fault, InputError
+from trainyard.cache import FOLDER, LINK, is_content
+from trainyard.errors import InputError
 from trainyard.objects import Object
 from trainyard.rehearse import beneath
-from trainyard.render import Rendering, render
-
-_DIGEST_LENGTH = 64
+from trainyard.render import Rendering, render_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +39,15 @@ def rendered_smaller(
     for name in reads:
         if name == file:
             _write(work, name, yaml.safe_dump(document, sort_keys=False).encode())
-        elif len(reads[name]) == _DIGEST_LENGTH:
+        elif is_content(reads[name]):
             _write(work, name, (root / name).read_bytes())
-        elif reads[name].startswith("link:"):
+        elif reads[name].startswith(LINK):
             with beneath.folder(work, posixpath.dirname(name), make=True) as there:
                 os.symlink(os.readlink(root / name), posixpath.basename(name), dir_fd=there)
-        elif reads[name] == "folder":
+        elif reads[name] == FOLDER:
             with beneath.folder(work, name, make=True):
                 pass
-    rendering = next(render(work, [folder], workers=1))
-    if rendering.error.startswith("stopped the renderer"):
-        raise Fault(f"{folder} {rendering.error}")
+    rendering = render_one(work, folder)
     if rendering.error:
         raise InputError(f"does not render with fewer nodes: {rendering.error}", f"{folder}/job.yaml")
     return rendering

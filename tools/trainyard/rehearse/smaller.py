@@ -7,6 +7,7 @@ from typing import Any
 
 from trainyard.objects import Object, Spot
 from trainyard.rehearse.scale import Scale
+from trainyard.rules.starts import nodes
 from trainyard.rules.world import per_pod, ranks
 from trainyard.unit import Unit
 from trainyard.workload.model import Container, PodSet, Setting, Workload
@@ -85,12 +86,12 @@ def _meets(job: Workload, after: _Size) -> bool:
         return False
     for pod_set in sets:
         main = pod_set.main()
-        nodes = main.launch.option("nnodes") if main is not None and main.launch is not None else None
-        least, _, most = str(nodes.value).partition(":") if nodes is not None else ("", "", "")
-        known = least.isdigit() and (not most or most.isdigit())
-        if nodes is None or nodes.implied:
+        if main is None or main.launch is None:
             continue
-        if not known or not int(least) <= after.nodes <= int(most or least):
+        said, bounds = main.launch.option("nnodes"), nodes(main.launch)
+        if said is None or said.implied:
+            continue
+        if bounds is None or not bounds.value[0] <= after.nodes <= bounds.value[1]:
             return False
     return True
 
