@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.test_verify import verify
+from trainyard.controlplane.definitions import without_descriptions
 
 pytestmark = pytest.mark.controlplane
 
@@ -69,3 +70,23 @@ def test_a_rule_of_the_definition_is_asked(tmp_path: Path) -> None:
 def test_a_kind_that_is_not_known_is_said(tmp_path: Path) -> None:
     [(rule, line, path)] = findings(tmp_path, TRAIN_JOB.replace("TrainJob", "TrainJobs"))
     assert (rule, line, path) == ("API001", 2, "kind")
+
+
+def test_only_what_is_for_readers_is_left_out() -> None:
+    """A field may be called description, and the values that a schema knows may have one."""
+    texts = {"description": "For readers.", "type": "object"}
+    properties = {"description": {"type": "string", "description": "Of what."}, "image": texts}
+    schema = {**texts, "properties": properties, "default": {"description": "none"}, "enum": [{"description": "a"}]}
+
+    assert without_descriptions({"versions": [{"schema": schema}]}) == {
+        "versions": [
+            {
+                "schema": {
+                    "type": "object",
+                    "properties": {"description": {"type": "string"}, "image": {"type": "object"}},
+                    "default": {"description": "none"},
+                    "enum": [{"description": "a"}],
+                }
+            }
+        ]
+    }
