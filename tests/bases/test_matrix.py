@@ -67,9 +67,8 @@ def new(jobs: tuple[Path, list[str]]) -> dict[str, bytes]:
 
 
 @pytest.mark.slow_build
-@pytest.mark.parametrize(
-    "old", [pytest.param(old, id=old.name, marks=() if old is OLD[0] else pytest.mark.long) for old in OLD]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("old", OLD, ids=lambda old: old.name)
 def test_versions_of_kustomize_agree(jobs: tuple[Path, list[str]], new: dict[str, bytes], old: Path) -> None:
     before = built(old, *jobs)
     assert [folder for folder, text in new.items() if text != before[folder]] == []

@@ -12,6 +12,7 @@ from tests.benchreport.conftest import HOME
 pytestmark = pytest.mark.report
 
 
+@pytest.mark.long
 def test_losses_are_found_and_healthy_runs_left_alone() -> None:
     command: list[str | Path] = [HOME / "tools/bench-report", "power", "--trials", "100", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)

@@ -18,7 +18,7 @@ from trainyard.controlplane import Plane, running
 from trainyard.controlplane.definitions import load_definitions
 from trainyard.errors import Fault
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.long]
 
 NAME = "mpi-operator"
 ENDED_SECONDS = 10.0

@@ -59,6 +59,7 @@ def prepared(kueue: Ground, job: Unit) -> None:
     quotas_known(kueue.client, TEAM)
 
 
+@pytest.mark.long
 @pytest.mark.claim("kueue-admits")
 def test_the_shipped_queue_admits_a_job_of_this_repository(kueue: Ground) -> None:
     job = unit_of(JOB)

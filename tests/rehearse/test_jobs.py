@@ -16,7 +16,7 @@ MEASURE = {job: TRAIN.pop(job) for job in TRAIN_NOTHING}
 ELSEWHERE = ("jobs/research/gpt2-124m", "jobs/research/gpt2-774m", "jobs/research/llama-8b-sft")
 """test_chaos.py rehearses the bases of these by day: what a job comes back from, it meets, trains and resumes in."""
 OTHERS = sorted(TRAIN.keys() - set(ELSEWHERE))
-A_FEW = 3
+A_FEW = 2
 BY_DAY = () if takes_everything() else random.Random(seed()).sample(OTHERS, min(A_FEW, len(OTHERS)))
 """Of the others, each with a base of its own, the commit draws a few. At night all are rehearsed."""
 

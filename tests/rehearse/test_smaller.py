@@ -107,6 +107,7 @@ def test_it_runs_as_written_and_says_why_unless_a_size_is_asked_for(tmp_path: Pa
         load(tmp_path, "job.yaml", tmp_path, Scale(2, 2), tmp_path / "work")
 
 
+@pytest.mark.long
 @pytest.mark.rehearsal
 @pytest.mark.root
 def test_manifests_of_the_trainer_are_scaled_and_their_grace_is_shorter_than_a_save_on_a_slow_disk(
