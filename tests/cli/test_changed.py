@@ -151,7 +151,7 @@ def test_a_revision_that_git_does_not_know(base: str, message: str, checkout: Re
 
 def test_no_repository_and_no_git(checkout: Repository) -> None:
     done = checkout.lint("--changed", "main", PATH="/nowhere")
-    assert (done.returncode, done.stderr) == (3, "lint-jobs: git is not on PATH\n")
+    assert (done.returncode, done.stderr) == (2, "lint-jobs: git is not on PATH\n")
 
     shutil.rmtree(checkout.root / ".git")
     done = checkout.lint("--changed", "main", GIT_CEILING_DIRECTORIES=str(checkout.root.parent))

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trainyard.changed import ways_to
-from trainyard.errors import Fault, InputError, UsageError
+from trainyard.errors import InputError, UsageError
 from trainyard.finding import Finding, Place, Position, Severity
 from trainyard.git import git
 from trainyard.kustomization import files_read
@@ -110,7 +110,7 @@ def fetched_otherwise(root: Path, folders: Sequence[str], sources: Sources) -> l
         return []
     try:
         listed = git(root, "ls-files", "--stage", "-z")
-    except (Fault, UsageError) as error:
+    except UsageError as error:
         return [_not_judged(str(error))]
     tracked = [_tracked(entry) for entry in listed.split("\0") if entry]
     names = {file.name for file in tracked}

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from trainyard.errors import Fault, UsageError
+from trainyard.errors import UsageError
 
 SECONDS = 120
 """Longest time that one git command may take."""
 
 
 def git(root: Path, *arguments: str, environment: Mapping[str, str] | None = None, stdin: bytes = b"") -> str:
-    """What git prints, stripped. UsageError with its words where it refuses; Fault where there is no git."""
+    """What git prints, stripped. UsageError with its words where it refuses, and where there is none."""
     return _run(root, arguments, environment, stdin).decode(errors="surrogateescape").strip()
 
 
@@ -29,7 +29,7 @@ def blob(root: Path, commit: str, file: str) -> bytes:
 
 
 def tried(root: Path, *arguments: str) -> str | None:
-    """As `git`; None where git refuses."""
+    """As `git`; None where git refuses, or there is none."""
     try:
         return git(root, *arguments)
     except UsageError:
@@ -101,9 +101,9 @@ def _run(root: Path, arguments: Sequence[str], environment: Mapping[str, str] | 
             env={**os.environ, **(environment or {})},
         )
     except FileNotFoundError:
-        raise Fault("git is not on PATH") from None
+        raise UsageError("git is not on PATH") from None
     except subprocess.TimeoutExpired:
-        raise Fault(f"git {arguments[0]} did not answer within {SECONDS} s") from None
+        raise UsageError(f"git {arguments[0]} did not answer within {SECONDS} s") from None
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
         raise UsageError(f"git {arguments[0]}: {lines[0].removeprefix('fatal: ')}")

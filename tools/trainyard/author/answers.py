@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.author.choices import Choices
-from trainyard.errors import Fault, UsageError
+from trainyard.errors import UsageError
 from trainyard.git import tried
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
@@ -100,11 +100,8 @@ def check_new(root: Path, folder: str) -> None:
     """Refused where the folder is there, or a run of that name was: its claim would be found with its checkpoints."""
     if (root / folder).exists() or (root / folder).is_symlink():
         raise Refused(f"{folder} is there already: a job is created once and never edited, so take another name")
-    try:
-        before = tried(root, "log", "--all", "-1", "--format=%h of %as", "--", f"{folder}/job.yaml")
-    except Fault:  # without git nobody knows
-        return
-    if before:
+    # Without git nobody knows.
+    if before := tried(root, "log", "--all", "-1", "--format=%h of %as", "--", f"{folder}/job.yaml"):
         raise Refused(
             f"a job was called {folder} before (commit {before}): one of the same name would go on from its "
             "checkpoints, so take another name"
