@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.by_day import by_day
 from tests.cli.command import GPT2, LLAMA, POD, Repository, copied_linter
 
 pytestmark = pytest.mark.commands
@@ -56,18 +57,7 @@ def harmful(checkout: Repository) -> Repository:
     return checkout
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "memory",
-        "time",
-        "a crash",
-        "an exception",
-        pytest.param("memory, bit by bit", marks=pytest.mark.long),
-        pytest.param("time in a library", marks=pytest.mark.long),
-        pytest.param("an exit", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("name", by_day(HARM | CRASH, "memory", "time", "a crash", "an exception"))
 def test_what_the_others_come_to_is_told(name: str, harmful: Repository, tmp_path: Path) -> None:
     harm, words = (HARM | CRASH)[name]
     code = 2 if name in HARM else 3

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.by_day import by_day
 from tests.controlplane.harness import HOME
 from trainyard.controlplane import Refused, running
 from trainyard.controlplane.client import User
@@ -84,9 +85,7 @@ def stop_it(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-@pytest.mark.parametrize(
-    "how", [kill_it, *(pytest.param(how, marks=pytest.mark.long) for how in (interrupt_it, kill_its_group, stop_it))]
-)
+@pytest.mark.parametrize("how", by_day([kill_it, interrupt_it, kill_its_group, stop_it], kill_it))
 def test_ended_at_any_moment_it_leaves_nothing(tmp_path: Path, how: Callable[[subprocess.Popen[bytes]], None]) -> None:
     chance = random.Random(how.__name__)
     for repetition in range(REPETITIONS):

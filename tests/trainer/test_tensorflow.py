@@ -17,6 +17,7 @@ import pytest
 import torch
 import yaml
 
+from tests.by_day import by_day
 from tests.trainer.conftest import HOME, Run, Trainer, ended, environment, free_port, lines_of, until
 from tests.trainer.ranks import Launched
 from trainer import model
@@ -80,9 +81,7 @@ def test_weights_are_those_of_pytorchs_model() -> None:
 
 
 @pytest.mark.claim("tfjob-trains-the-preset")
-@pytest.mark.parametrize(
-    "name", ["llama-tiny-tied", *(pytest.param(name, marks=pytest.mark.long) for name in ("gpt-tiny", "llama-tiny"))]
-)
+@pytest.mark.parametrize("name", by_day(["llama-tiny-tied", "gpt-tiny", "llama-tiny"], "llama-tiny-tied"))
 def test_curve_is_that_of_pytorch(train: Trainer, tmp_path: Path, name: str) -> None:
     """From the same weights on, two replicas with two passes each come to the loss, the norm and the rate of one rank
     of PyTorch with one pass, step by step."""

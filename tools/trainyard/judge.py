@@ -307,7 +307,7 @@ class Judge:
             result.findings = prepared.findings
             if not prepared.may_render:
                 return None
-            if rendering.renderer_ended:
+            if rendering.broke:
                 result.findings.append(broken_finding(rendering.error, result.target.name))
                 return None
             unit, origin = prepared.unit(rendering)

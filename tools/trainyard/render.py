@@ -40,8 +40,8 @@ class Rendering:
     """Line in that file, from 1; 0 where it is not known."""
     error_text: str = ""
     """What stands in that file and is wrong, such as a path; empty where it is not known."""
-    renderer_ended: bool = False
-    """True where there is an error because the renderer itself ended, which no input should make it do."""
+    broke: bool = False
+    """True where there is an error because the renderer broke, which no input should make it do."""
 
 
 def render(
@@ -69,9 +69,9 @@ def render(
 
 
 def render_one(root: Path, folder: str) -> Rendering:
-    """Render one folder, given relative to `root`. Fault, too, where the renderer ended."""
+    """Render one folder, given relative to `root`. Fault, too, where the renderer broke."""
     (rendering,) = render(root, [folder], workers=1)
-    if rendering.renderer_ended:
+    if rendering.broke:
         raise Fault(f"{folder} {rendering.error}")
     return rendering
 
@@ -196,14 +196,14 @@ class _Pool:
         if not open_:
             self._replace(process, *process.why_it_ended())
 
-    def _replace(self, process: "_Process", failure: str, renderer_ended: bool = False) -> None:
+    def _replace(self, process: "_Process", failure: str, broke: bool = False) -> None:
         """End a process. The folder that it was at has failed, and the others go to the next one."""
         self.selector.unregister(process.output)
         self.processes.remove(process)
         process.end()
         if process.asked:
             index = process.asked.popleft()
-            self.answers[index] = _failure(self.folders[index], failure, renderer_ended)
+            self.answers[index] = _failure(self.folders[index], failure, broke)
         self.waiting.extendleft(reversed(process.asked))
 
 
@@ -228,8 +228,8 @@ def _unusual(folder: str) -> str:
     return "the folder's name is too long" if len(folder) > _NAME_LENGTH else ""
 
 
-def _failure(folder: str, error: str, renderer_ended: bool = False) -> Rendering:
-    return Rendering(folder=folder, objects=[], reads={}, error=error, renderer_ended=renderer_ended)
+def _failure(folder: str, error: str, broke: bool = False) -> Rendering:
+    return Rendering(folder=folder, objects=[], reads={}, error=error, broke=broke)
 
 
 def _rendering(folder: str, answer: bytes | Rendering) -> Rendering:
@@ -355,7 +355,7 @@ class _Process:
         return lines, True
 
     def why_it_ended(self) -> tuple[str, bool]:
-        """In words, and whether that is no bound that the input hit."""
+        """In words, and whether it broke: hitting a bound is the fault of the input."""
         code = self.popen.wait()
         if code == _EXIT_USAGE:
             raise Fault("the renderer does not take what it is given: was it built from another version?")

@@ -127,7 +127,7 @@ class Prepared:
 def rendered_alone(root: FilePath, target: Target, sources: Sources) -> tuple[Unit, RenderedOrigin, Mapping[str, str]]:
     """One folder by itself: its unit, where its values were written, and what it was rendered from.
 
-    InputError for the first that is wrong with it; Fault where the renderer ended.
+    InputError for the first that is wrong with it; Fault where the renderer broke.
     """
     prepared = Prepared(sources, target)
     if not prepared.may_render:
