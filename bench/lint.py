@@ -50,7 +50,7 @@ def repository(folder: Path, jobs: int) -> list[str]:
         file = job / "job.yaml"
         file.write_text(file.read_text().replace(f"name: {pattern}", f"name: {pattern}-{number}"))
         made.append(job.relative_to(folder).as_posix())
-    listing = [str(PYTHON), "-I", "-m", "trainyard.listed", "--root", str(folder)]
+    listing = [str(PYTHON), "-I", "-m", "trainyard.repository.listed", "--root", str(folder)]
     subprocess.run(listing, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     subprocess.run(["git", "init", "-q", folder], check=True)
     return made
@@ -78,7 +78,7 @@ def library(program: Path, folder: Path, jobs: Sequence[str]) -> Cost:
 
 def renderer(folder: Path, jobs: Sequence[str]) -> Cost:
     """Our renderer over all jobs, one process a core."""
-    work = "import sys; from pathlib import Path; from trainyard.render import render\n"
+    work = "import sys; from pathlib import Path; from trainyard.kustomize.render import render\n"
     work += "errors = [each.error for each in render(Path('.'), sys.stdin.read().split()) if each.error]\n"
     return measured([PYTHON, "-I", "-c", f"{work}sys.exit(bool(errors))"], folder, stdin="\n".join(jobs))
 

@@ -4,6 +4,15 @@ from importlib import import_module
 
 from trainyard.rules.index import all_rules
 
-for _late in ("cluster", "contract", "edited", "manifests", "policy.allowed", "rendered", "schema", "unjudged"):
+for _late in (
+    "gitops.cluster",
+    "gitops.edited",
+    "kustomize.contract",
+    "kustomize.rendered",
+    "lint.unjudged",
+    "objects.manifests",
+    "policy.allowed",
+    "schemas.schema",
+):
     import_module(f"trainyard.{_late}")
 all_rules()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.recorded import hold
-from trainyard.render import render
+from trainyard.kustomize.render import render
 
 HOME = Path(__file__).resolve().parents[1]
 JOBS = (

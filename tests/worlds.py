@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from trainyard.objects import Object
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.workload.model import Workload
 from trainyard.workload.of_unit import workloads
 

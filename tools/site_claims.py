@@ -7,7 +7,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from trainyard.claims import pages, sentences, unbound, without_comments
+from trainyard.docs.claims import pages, sentences, unbound, without_comments
 
 LOG = logging.getLogger("mkdocs.claims")
 _seen: dict[str, tuple[int, int]] = {}

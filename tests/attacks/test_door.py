@@ -17,10 +17,10 @@ from tests.controlplane.harness import apply_platform, unit_of
 from trainyard.allowed.statement import ACCOUNT_RULE, NODE_RULE
 from trainyard.controlplane import Client, Refused, running
 from trainyard.controlplane.definitions import load_definitions
-from trainyard.objects import Object
+from trainyard.kustomize.render import render
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.policy import allowed
-from trainyard.render import render
-from trainyard.unit import Unit
 from trainyard.verify import gitops
 from trainyard.verify.pods import CONTROLLER, pod_of
 from trainyard.workload.of_unit import workloads

@@ -6,7 +6,7 @@ import pytest
 
 from tests.attacks.attacks import Attack, attacks, repository
 from tests.said import said
-from trainyard.cli import main
+from trainyard.lint.cli import main
 from trainyard.policy.files import ALLOWED
 
 ALL = attacks()

@@ -8,9 +8,9 @@ from trainyard.author.choices import Choices
 from trainyard.author.files import number
 from trainyard.author.propose import ROOM, propose, rounded, size
 from trainyard.author.recipe import recipe_for
+from trainyard.objects.quantity import quantity
 from trainyard.plan.shapes import shapes
-from trainyard.quantity import quantity
-from trainyard.sources import Sources
+from trainyard.yaml.sources import Sources
 
 CHOICES = Choices(Sources(HOME))
 MODELS = CHOICES.models()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.standalone import program
+from trainyard.author.standalone import program
 
 STEPS = 5
 

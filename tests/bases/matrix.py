@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 
 from tests.said import said
-from trainyard import listed
-from trainyard.matrix import WAYS, clusters
+from trainyard.docs.matrix import WAYS, clusters
+from trainyard.repository import listed
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "jobs/research/gpt2-124m"

@@ -8,7 +8,7 @@ from typing import Any
 from tests import recorded
 from tests.copies import copy_parts
 from tests.planted.checkout import Checkout
-from trainyard.render import render
+from trainyard.kustomize.render import render
 
 HOME = Path(__file__).resolve().parents[2]
 SNAPSHOTS = Path(__file__).parent / "snapshots"

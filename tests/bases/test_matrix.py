@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bases.matrix import REPOSITORY, repository
-from trainyard.matrix import COMPONENTS, QUEUES, WAYS, clusters
+from trainyard.docs.matrix import COMPONENTS, QUEUES, WAYS, clusters
 
 PLATFORM = {
     "dataset-cache",

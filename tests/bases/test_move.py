@@ -12,10 +12,10 @@ from tests.bases.matrix import REPOSITORY, base_line, cluster_line, job_on, list
 from tests.gitops.folders import objects, of_kind
 from tests.gitops.generator import applications
 from tests.said import said
-from trainyard.cli import main
-from trainyard.listed import all_jobs
-from trainyard.matrix import clusters
-from trainyard.sources import Sources
+from trainyard.docs.matrix import clusters
+from trainyard.lint.cli import main
+from trainyard.repository.listed import all_jobs
+from trainyard.yaml.sources import Sources
 
 BASE, CLUSTER = "torchrun", "lab-west"
 BASES = [BASE, "deepspeed", "mpijob", "pytorchjob", "trainjob", "jobset", "rayjob"]

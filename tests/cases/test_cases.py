@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from trainyard.discover import discover
-from trainyard.finding import Finding, Severity
-from trainyard.pipeline import lint
+from trainyard.findings.finding import Finding, Severity
+from trainyard.lint.pipeline import lint
+from trainyard.repository.discover import discover
 from trainyard.rules.examples import examples
 from trainyard.rules.index import all_rules
 

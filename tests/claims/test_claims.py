@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.claims import HOME, pages, sentences, unbound, without_comments
+from trainyard.docs.claims import HOME, pages, sentences, unbound, without_comments
 
 
 def claims_of_tests() -> dict[str, list[str]]:

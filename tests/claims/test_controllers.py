@@ -13,7 +13,7 @@ from tests.controlplane.harness import CONTROLLERS_OF, HOME, Ground, Run, finish
 from tests.controlplane.owned import owned
 from tests.product.combinations import Combination, write
 from trainyard.controlplane import Refused
-from trainyard.unit import Unit
+from trainyard.objects.unit import Unit
 
 pytestmark = pytest.mark.controlplane
 BASES = {"JobSet": "jobset", "TrainJob": "trainjob", "MPIJob": "mpijob"}

@@ -5,7 +5,7 @@ import pytest
 from tests.planted.checkout import LLAMA, Checkout
 from tests.planted.conftest import checkout, untouched
 from tests.said import said
-from trainyard.cli import main
+from trainyard.lint.cli import main
 
 __all__ = ["checkout", "untouched"]
 PATCH = """\

@@ -10,8 +10,8 @@ import yaml
 from tests.bases.matrix import REPOSITORY, without_jobs
 from tests.product.combinations import Combination, write
 from tests.said import said
-from trainyard.cli import main
-from trainyard.render import render
+from trainyard.kustomize.render import render
+from trainyard.lint.cli import main
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.forked import forked
-from trainyard.cli import main
+from trainyard.lint.cli import main
 
 HOME = Path(__file__).resolve().parents[2]
 LLAMA = "jobs/research/llama-8b-sft"

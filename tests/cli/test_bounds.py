@@ -39,7 +39,7 @@ def harming(place: Path, harm: str) -> dict[str, str]:
     """Variables for a linter that does something at objects whose name says so, with bounds that are soon hit."""
     linter = copied_linter(place / "linter")
     with (linter / "tools/trainyard/rules/names.py").open("a") as module:
-        module.write("\nfrom trainyard.objects import Object" + RULE.format(harm))
+        module.write("\nfrom trainyard.objects.objects import Object" + RULE.format(harm))
     limits = linter / "tools/trainyard/limits.py"
     text = re.sub("(?m)^JUDGE_SECONDS = .*", "JUDGE_SECONDS = 2", limits.read_text())
     limits.write_text(re.sub("(?m)^JUDGE_BYTES = .*", "JUDGE_BYTES = 200 << 20", text))
@@ -85,7 +85,7 @@ def test_a_platform_that_asks_for_too_much_is_told_of_its_jobs(checkout: Reposit
     """It is looked at once, not once for each of its jobs."""
     checkout.copy_job(LLAMA, f"{LLAMA}-2")
     linter = copied_linter(tmp_path / "linter")
-    cluster = linter / "tools/trainyard/cluster.py"
+    cluster = linter / "tools/trainyard/gitops/cluster.py"
     tried = tmp_path / "tried"
     spoilt = f'        if "east" in folder:\n            open({str(tried)!r}, "a").write(".")\n'
     spoilt += "            bytearray(1 << 40)\n"

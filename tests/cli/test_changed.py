@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import GPT2, LLAMA, POD, Repository
-from trainyard.changed import resolve
 from trainyard.errors import UsageError
+from trainyard.repository.changed import resolve
 
 pytestmark = pytest.mark.commands
 

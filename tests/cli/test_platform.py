@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.command import GPT2, LLAMA, Repository
 from tests.copies import copy_parts
-from trainyard.cluster import platforms_named
-from trainyard.sources import Sources
+from trainyard.gitops.cluster import platforms_named
+from trainyard.yaml.sources import Sources
 
 pytestmark = pytest.mark.commands
 

@@ -10,7 +10,7 @@ from tests.controlplane.kubelet import environment, files
 from tests.controlplane.owned import owned, passing_names
 from trainyard.controlplane import Client
 from trainyard.controlplane.client import Refused
-from trainyard.quantity import quantity
+from trainyard.objects.quantity import quantity
 from trainyard.workload.adapters import made_services
 from trainyard.workload.files import ORIGIN as FILE
 from trainyard.workload.made import MadeObject

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainyard.quantity import quantity
+from trainyard.objects.quantity import quantity
 
 ANY = object()
 """Whatever value the API server, an admission plugin or the scheduler chooses."""

@@ -9,18 +9,18 @@ from typing import Any
 
 from tests.controlplane.controllers import COSCHEDULER, controller
 from tests.controlplane.owned import owned
-from trainyard.cluster import Platforms
 from trainyard.controlplane import Client, Plane, Refused, running
 from trainyard.controlplane.definitions import load_definitions
-from trainyard.discover import Target, TargetKind
-from trainyard.objects import Object
-from trainyard.render import render
-from trainyard.rendered import Prepared
-from trainyard.sources import Sources
-from trainyard.unit import Unit
+from trainyard.gitops.cluster import Platforms
+from trainyard.kustomize.render import render
+from trainyard.kustomize.rendered import Prepared
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
+from trainyard.repository.discover import Target, TargetKind
 from trainyard.verify import wait_for
 from trainyard.workload.model import Workload
 from trainyard.workload.of_unit import workloads
+from trainyard.yaml.sources import Sources
 
 HOME = Path(__file__).resolve().parents[2]
 COMPONENTS = ("kube-controller-manager", "kube-scheduler", "kwok")

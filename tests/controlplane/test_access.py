@@ -12,7 +12,7 @@ import yaml
 from tests.controlplane.harness import HOME, Ground, ground_for, unit_of, workload_of
 from trainyard.controlplane import Refused
 from trainyard.controlplane.client import User
-from trainyard.unit import Unit
+from trainyard.objects.unit import Unit
 from trainyard.verify import gitops
 from trainyard.verify.pods import pod_of
 from trainyard.workload.model import Workload

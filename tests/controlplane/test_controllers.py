@@ -11,8 +11,8 @@ from tests.controlplane.comparison import differences
 from tests.controlplane.harness import CONTROLLERS_OF, HOME, Ground, Run, ground, node_named, workload_of
 from tests.controlplane.mistakes import MISTAKES, wrong
 from tests.workload.manifests import unit
-from trainyard.objects import Object
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.workload.adapters import ADAPTERS, PLAIN, adapter
 
 pytestmark = pytest.mark.controlplane

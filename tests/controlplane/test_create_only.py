@@ -11,8 +11,8 @@ import pytest
 from tests.controlplane.harness import Ground, finish, ground_for, unit_of, workload_of
 from trainyard.controlplane import Refused
 from trainyard.controlplane.client import STRATEGIC, Client
-from trainyard.objects import Object
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.verify import gitops
 
 pytestmark = pytest.mark.controlplane

@@ -9,7 +9,7 @@ import yaml
 from tests.controlplane.comparison import differences
 from tests.controlplane.harness import HOME, Ground, Run, ground_for, unit_of
 from tests.controlplane.kubelet import environment
-from trainyard.unit import Unit
+from trainyard.objects.unit import Unit
 
 pytestmark = pytest.mark.controlplane
 

@@ -5,10 +5,10 @@ import tempfile
 from pathlib import Path
 
 from tests.controlplane.checkout import GOOD, add_job, make_checkout
-from trainyard.discover import discover
-from trainyard.sources import Sources
-from trainyard.unit import Unit
+from trainyard.objects.unit import Unit
+from trainyard.repository.discover import discover
 from trainyard.verify.made import Shelf
+from trainyard.yaml.sources import Sources
 
 
 def units_alive() -> int:

@@ -8,9 +8,9 @@ import yaml
 
 from trainyard.controlplane import Client, Refused, running
 from trainyard.controlplane.definitions import load_definitions
-from trainyard.objects import Object
-from trainyard.schema import check
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
+from trainyard.schemas.schema import check
 
 pytestmark = pytest.mark.controlplane
 

@@ -17,13 +17,13 @@ from tests.controlplane.harness import HOME, unit_of
 from tests.controlplane.test_jobs import jobs
 from trainyard import policy as exported
 from trainyard.controlplane import Client, Refused, running
+from trainyard.objects.unit import Unit
 from trainyard.policy.files import stream
 from trainyard.policy.kinds import Kind
 from trainyard.policy.model import TEAM_LABEL, Policy
 from trainyard.rules.examples import Example, examples
 from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Rule
-from trainyard.unit import Unit
 from trainyard.workload.of_unit import workloads
 
 pytestmark = pytest.mark.controlplane

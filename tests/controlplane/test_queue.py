@@ -12,7 +12,7 @@ import yaml
 
 from tests.controlplane import controllers
 from tests.controlplane.harness import HOME, Ground, ground, nodes_of, quotas_known, unit_of
-from trainyard.unit import Unit
+from trainyard.objects.unit import Unit
 
 pytestmark = pytest.mark.controlplane
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from trainyard.errors import InputError
-from trainyard.fieldpath import Path
-from trainyard.nodes import load_documents
+from trainyard.yaml.fieldpath import Path
+from trainyard.yaml.nodes import load_documents
 
 FILE = "odd.yaml"
 Draw = Any

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import yaml
 
-from trainyard.finding import Fix, Severity
+from trainyard.findings.finding import Fix, Severity
 from trainyard.fixes.apply import edited
 from trainyard.fixes.layout import Layout
 from trainyard.fixes.plan import plan
-from trainyard.manifests import ManifestOrigin
-from trainyard.nodes import Node, load_documents
-from trainyard.objects import Object
+from trainyard.objects.manifests import ManifestOrigin
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.rules.examples import Example
 from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Problem, Rule
-from trainyard.sources import Sources
-from trainyard.unit import Unit
 from trainyard.workload.made import written
 from trainyard.workload.of_unit import workloads
+from trainyard.yaml.nodes import Node, load_documents
+from trainyard.yaml.sources import Sources
 
 FILE = "example.yaml"
 RULES = all_rules()

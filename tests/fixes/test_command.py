@@ -10,15 +10,15 @@ import pytest
 from tests.planted.checkout import GPT2, LLAMA, Checkout
 from tests.said import said
 from trainyard.cache import text_digest
-from trainyard.cli import main
-from trainyard.finding import Edit
+from trainyard.findings.finding import Edit
 from trainyard.fixes import apply
 from trainyard.fixes.plan import plan
-from trainyard.objects import Object
-from trainyard.remedy import put
-from trainyard.rendered import RenderedOrigin
-from trainyard.replay import replay
-from trainyard.sources import Sources
+from trainyard.kustomize.rendered import RenderedOrigin
+from trainyard.kustomize.replay import replay
+from trainyard.lint.cli import main
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put
+from trainyard.yaml.sources import Sources
 
 pytestmark = pytest.mark.commands
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from tests.fixes.odd import FILE, SCALARS, Odd, odd_documents
 from trainyard.errors import InputError
-from trainyard.fieldpath import Path
 from trainyard.fixes.apply import edited
 from trainyard.fixes.plan import plan
-from trainyard.manifests import ManifestOrigin
-from trainyard.nodes import load_documents, load_embedded
-from trainyard.objects import Object
-from trainyard.remedy import Act, Change, Remedy
-from trainyard.sources import Sources
+from trainyard.objects.manifests import ManifestOrigin
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import Act, Change, Remedy
+from trainyard.yaml.fieldpath import Path
+from trainyard.yaml.nodes import load_documents, load_embedded
+from trainyard.yaml.sources import Sources
 
 NEW = st.one_of(SCALARS, st.sampled_from([{"x": 1}, {"x": {"y": ["z"]}}, [1, "a"], {}, []]))
 

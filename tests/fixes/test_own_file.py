@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.fixes.pages import RULES, Page
-from trainyard.finding import Fix
+from trainyard.findings.finding import Fix
 from trainyard.fixes.plan import plan
-from trainyard.manifests import ManifestOrigin
+from trainyard.objects.manifests import ManifestOrigin
 from trainyard.rules.examples import Example, examples
 from trainyard.rules.registry import Rule
-from trainyard.sources import Sources
+from trainyard.yaml.sources import Sources
 
 FOLDER = "jobs/research/llama-sft"
 JOB = """\

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.fixes.pages import RULES, Page, sign
-from trainyard.finding import Fix
+from trainyard.findings.finding import Fix
 from trainyard.rules.examples import Example, examples
 from trainyard.rules.registry import Problem, Rule
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.discover import discover
 from trainyard.fixes.apply import edited
-from trainyard.pipeline import lint
+from trainyard.lint.pipeline import lint
+from trainyard.repository.discover import discover
 
 JOB = """apiVersion: batch/v1
 kind: Job

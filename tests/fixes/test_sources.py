@@ -6,15 +6,15 @@ import pytest
 
 from tests.fixes.test_command import run
 from tests.planted.checkout import LLAMA, Checkout
-from trainyard.discover import Target, TargetKind
-from trainyard.finding import Finding
+from trainyard.findings.finding import Finding
 from trainyard.fixes.apply import edited
 from trainyard.fixes.plan import plan
-from trainyard.objects import Object
-from trainyard.remedy import Remedy, put, remove, rename, reword
-from trainyard.rendered import Prepared, RenderedOrigin
-from trainyard.replay import replay
-from trainyard.sources import Sources
+from trainyard.kustomize.rendered import Prepared, RenderedOrigin
+from trainyard.kustomize.replay import replay
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import Remedy, put, remove, rename, reword
+from trainyard.repository.discover import Target, TargetKind
+from trainyard.yaml.sources import Sources
 
 KUSTOMIZATION, JOB = f"{LLAMA}/kustomization.yaml", f"{LLAMA}/job.yaml"
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.fixes import writing
-from trainyard.nodes import load_documents
+from trainyard.yaml.nodes import load_documents
 
 SIGNS = st.sampled_from(
     ["\x85", "\u2028", "\u2029", "\ufeff", "\x7f", "\x9b", "\u202e", "\n", "\t", "'", '"', "\\", "🦙"]

@@ -12,18 +12,18 @@ from typing import Any
 
 from tests.fuzz.parsers import FILE, text_of
 from trainyard.errors import InputError
-from trainyard.fieldpath import Path
-from trainyard.finding import Finding, Severity
+from trainyard.findings.finding import Finding, Severity
 from trainyard.fixes.apply import edited
 from trainyard.fixes.plan import plan
 from trainyard.fixes.rounds import Rounds
-from trainyard.manifests import ManifestOrigin, read_manifests
-from trainyard.nodes import Node, load_documents, load_embedded
-from trainyard.objects import Object
-from trainyard.remedy import Act, Change, Remedy
-from trainyard.result import finding_of, found_by_rules, input_finding
+from trainyard.lint.result import finding_of, found_by_rules, input_finding
+from trainyard.objects.manifests import ManifestOrigin, read_manifests
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import Act, Change, Remedy
 from trainyard.rules.index import all_rules
-from trainyard.sources import Sources
+from trainyard.yaml.fieldpath import Path
+from trainyard.yaml.nodes import Node, load_documents, load_embedded
+from trainyard.yaml.sources import Sources
 
 _END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _PLACES = 400

@@ -7,18 +7,18 @@ from pathlib import Path
 
 from tests.fuzz import strict
 from tests.fuzz.parsers import FILE, in_text, text_of
-from trainyard import schema
 from trainyard.diff.html import html
 from trainyard.diff.markdown import MARKER, MOST, markdown
 from trainyard.diff.model import Change, Difference, FolderDiff, Kind, ObjectDiff, Told
 from trainyard.diff.text import text as plain_text
 from trainyard.errors import InputError
-from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
-from trainyard.manifests import read_manifests
+from trainyard.findings.finding import Edit, Finding, Fix, Place, Position, Severity
+from trainyard.lint.result import finding_of, found_by_rules, input_finding
+from trainyard.objects.manifests import read_manifests
 from trainyard.report import FORMATS, Report, write
-from trainyard.result import finding_of, found_by_rules, input_finding
 from trainyard.rules.index import all_rules
-from trainyard.sources import Sources
+from trainyard.schemas import schema
+from trainyard.yaml.sources import Sources
 
 _ROOT = Path(tempfile.gettempdir())
 _MANY = 6

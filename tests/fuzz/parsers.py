@@ -9,26 +9,26 @@ from functools import cache
 from pathlib import Path
 
 from trainyard.errors import InputError
-from trainyard.fieldpath import format_path
-from trainyard.finding import Position
-from trainyard.jobfile import check_facts
-from trainyard.kustomization import load_graph
-from trainyard.kustomize_error import explain
-from trainyard.masked import SHOWN, without_tokens
-from trainyard.nodes import Node, load_documents, load_embedded
-from trainyard.objects import Object, Spot
-from trainyard.quantity import quantity
-from trainyard.replay import fieldspecs, jsonpatch, paths, replay
+from trainyard.findings.finding import Position
+from trainyard.findings.suppress import find
+from trainyard.kustomize.error_chains import explain
+from trainyard.kustomize.jobfile import check_facts
+from trainyard.kustomize.kustomization import load_graph
+from trainyard.kustomize.replay import fieldspecs, jsonpatch, paths, replay
+from trainyard.lint.masked import SHOWN, without_tokens
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.quantity import quantity
 from trainyard.rules.deepspeed import hjson
 from trainyard.rules.secrets import known_secrets
-from trainyard.sources import Sources
-from trainyard.suppress import find
 from trainyard.workload.command import script_of
 from trainyard.workload.environment import expand
 from trainyard.workload.exit_code import hidden
 from trainyard.workload.model import EnvVar, Word
 from trainyard.workload.shell import Command, commands
-from trainyard.yamltext import lines_of
+from trainyard.yaml.fieldpath import format_path
+from trainyard.yaml.mistakes import lines_of
+from trainyard.yaml.nodes import Node, load_documents, load_embedded
+from trainyard.yaml.sources import Sources
 
 FILE = "fuzzed.yaml"
 _SPOT = Spot(Object.of({"kind": "Job", "metadata": {"name": "job"}}, 0), ("spec",))

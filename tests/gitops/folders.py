@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from trainyard.objects import Object
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 
 HOME = Path(__file__).resolve().parents[2]
 CLUSTERS = sorted(path.name for path in (HOME / "clusters").iterdir())

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from trainyard.listed import listing
+from trainyard.repository.listed import listing
 
 JOB = """\
 apiVersion: trainyard.dev/v1alpha1

@@ -16,7 +16,7 @@ from tests.gitops.test_server import namespace
 from trainyard.controlplane import Client, Refused
 from trainyard.controlplane.client import User
 from trainyard.controlplane.definitions import load_definitions
-from trainyard.render import render
+from trainyard.kustomize.render import render
 
 pytestmark = pytest.mark.controlplane
 

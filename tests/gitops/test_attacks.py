@@ -9,9 +9,9 @@ from tests.cli.command import Repository
 from tests.gitops.hostile import CLUSTER, Row, changed, repository, rows
 from trainyard.diff.compare import compare
 from trainyard.diff.text import text
-from trainyard.discover import discover
-from trainyard.finding import Finding
-from trainyard.pipeline import lint
+from trainyard.findings.finding import Finding
+from trainyard.lint.pipeline import lint
+from trainyard.repository.discover import discover
 
 ROWS = rows(Path(__file__).with_name("attacks.yaml"))
 

@@ -11,10 +11,10 @@ import pytest
 from tests.gitops.folders import HOME
 from tests.gitops.hostile import git
 from tests.gitops.repositories import add_cluster, add_job
-from trainyard.fetched import fetched_otherwise, shadowed
-from trainyard.kustomization import files_read
-from trainyard.listed import PARTS, main
-from trainyard.sources import Sources
+from trainyard.gitops.fetched import fetched_otherwise, shadowed
+from trainyard.kustomize.kustomization import files_read
+from trainyard.repository.listed import PARTS, main
+from trainyard.yaml.sources import Sources
 
 LLAMA = "jobs/research/llama"
 BASE = "base/torchrun"

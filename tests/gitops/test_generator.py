@@ -9,8 +9,8 @@ import yaml
 
 from tests.gitops.folders import CLUSTERS, HOME, Json, objects, of_kind
 from tests.gitops.generator import applications
-from trainyard.listed import all_jobs
-from trainyard.sources import Sources
+from trainyard.repository.listed import all_jobs
+from trainyard.yaml.sources import Sources
 
 JOBS = all_jobs(HOME, Sources(HOME))
 GOOD = JOBS[0]

@@ -5,7 +5,7 @@ import pytest
 from tests.gitops.folders import CLUSTERS, HOME, KINDS, built, objects, of_kind, teams, unit_of
 from trainyard.allowed.kinds import groups
 from trainyard.allowed.statement import statement
-from trainyard.schema import check
+from trainyard.schemas.schema import check
 
 FOLDERS = [f"clusters/{cluster}/{kind}" for cluster in CLUSTERS for kind in KINDS]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.gitops.repositories import add_cluster, add_job
-from trainyard.finding import Finding
-from trainyard.listed import HEAD, main
-from trainyard.sources import Sources
-from trainyard.synced import unsynced
+from trainyard.findings.finding import Finding
+from trainyard.gitops.synced import unsynced
+from trainyard.repository.listed import HEAD, main
+from trainyard.yaml.sources import Sources
 
 LLAMA, VIT = "jobs/research/llama", "jobs/vision/vit-l"
 

@@ -4,9 +4,9 @@ import pytest
 
 from tests.observability.catalogue import HOME
 from tests.observability.folders import CLUSTERS, Json, of_kind, pods, rendered
-from trainyard.objects import Object
-from trainyard.schema import check
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
+from trainyard.schemas.schema import check
 
 FOLDERS = [f"clusters/{cluster}/platform/{part}" for cluster in CLUSTERS for part in ("nodes", "monitoring")]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.said import said
-from trainyard.cli import main
+from trainyard.lint.cli import main
 
 LLAMA = "jobs/research/llama-8b-sft"
 GPT2 = "jobs/research/gpt2-124m"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainyard.quantity import quantity
+from trainyard.objects.quantity import quantity
 
 HOME = Path(__file__).parents[2]
 CLUSTERS = sorted(folder.parent.name for folder in HOME.glob("clusters/*/platform"))

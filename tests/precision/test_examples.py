@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from trainyard.discover import discover
-from trainyard.finding import Severity
-from trainyard.pipeline import lint
+from trainyard.findings.finding import Severity
+from trainyard.lint.pipeline import lint
+from trainyard.repository.discover import discover
 
 HOME = Path(__file__).resolve().parents[2]
 PINS = HOME / "tools" / "go" / "schemas" / "go.mod"

@@ -13,8 +13,8 @@ import yaml
 
 from tests.bases.matrix import REPOSITORY, SOURCE, base_line, cluster_line, replaced, without_jobs
 from tests.product.patches import ANNOTATION, LABEL, PATCHES
-from trainyard import matrix
-from trainyard.matrix import NONE, REFUSED, Refusal, clusters, holds, refusal
+from trainyard.docs import matrix
+from trainyard.docs.matrix import NONE, REFUSED, Refusal, clusters, holds, refusal
 
 SEED = "TRAINYARD_SEED"
 COVER = "TRAINYARD_COVER"

@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 
 from tests.product import patches
 from tests.product.combinations import Combination
-from trainyard.objects import Object
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.workload.model import Container, PodSet
 from trainyard.workload.of_unit import workloads
 

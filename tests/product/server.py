@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.controlplane import Client, Refused, running
 from trainyard.controlplane.definitions import load_definitions
-from trainyard.unit import Unit
+from trainyard.objects.unit import Unit
 from trainyard.verify import gitops
 from trainyard.verify.pods import CONTROLLER, pod_of
 from trainyard.workload.of_unit import workloads

@@ -10,8 +10,8 @@ from tests.bases.matrix import list_jobs
 from tests.controlplane.comparison import differences
 from tests.controlplane.harness import Ground, ground_for, unit_of
 from tests.product.combinations import Combination, cover, names, repository, seed, takes_everything, write
-from trainyard.matrix import clusters
-from trainyard.unit import Unit
+from trainyard.docs.matrix import clusters
+from trainyard.objects.unit import Unit
 
 pytestmark = pytest.mark.controlplane
 A_FEW = 3

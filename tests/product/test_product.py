@@ -27,9 +27,9 @@ from tests.product.combinations import (
 from tests.product.effects import missing
 from tests.product.server import refusals
 from tests.said import said
-from trainyard.cli import main
-from trainyard.matrix import PAGE, REFUSED, Refusal, clusters, page
-from trainyard.unit import Unit
+from trainyard.docs.matrix import PAGE, REFUSED, Refusal, clusters, page
+from trainyard.lint.cli import main
+from trainyard.objects.unit import Unit
 
 Finding = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from trainyard.controlplane import Client, Refused, running
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.rehearse.refused import of_object, of_pod
 
 pytestmark = pytest.mark.controlplane

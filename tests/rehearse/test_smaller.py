@@ -7,10 +7,10 @@ import pytest
 from tests.rehearse.rehearsing import HOME, rehearse, said
 from tests.workload.manifests import unit
 from trainyard.errors import InputError
+from trainyard.kustomize.render import render
 from trainyard.rehearse.load import load
 from trainyard.rehearse.scale import Scale
 from trainyard.rehearse.smaller import NotScaled, smaller
-from trainyard.render import render
 from trainyard.rules.world import ranks
 from trainyard.workload.model import Workload
 from trainyard.workload.of_unit import workloads

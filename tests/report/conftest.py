@@ -8,7 +8,7 @@ import pytest
 
 from tests.recorded import hold
 from tests.report.repository import REPO, SILENCED, line_reader
-from trainyard.finding import Finding, NotJudged, Place, Position, Severity
+from trainyard.findings.finding import Finding, NotJudged, Place, Position, Severity
 from trainyard.report import Report, write
 from trainyard.rules.registry import Rule
 
@@ -176,7 +176,7 @@ def _nothing(_: object) -> tuple[()]:
 @pytest.fixture
 def rules() -> dict[str, Rule]:
     """Pages as rules have them."""
-    from trainyard.unit import Unit
+    from trainyard.objects.unit import Unit
 
     page = """The rendezvous port is closed between the pods.
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.findings.finding import Finding, Place, Position, Severity
+from trainyard.findings.suppress import Silenced
 from trainyard.report import LineOf
-from trainyard.sources import Sources
-from trainyard.suppress import Silenced
+from trainyard.yaml.sources import Sources
 
 REPO = Path(__file__).parent / "repo"
 

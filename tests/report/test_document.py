@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 import trainyard.report
-from trainyard.finding import Edit, Fix
+from trainyard.findings.finding import Edit, Fix
 from trainyard.report import Report
 
 Snapshot = Callable[[str, str], None]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import trainyard.report
-from trainyard.finding import Finding, Place, Position, Severity
+from trainyard.findings.finding import Finding, Place, Position, Severity
 from trainyard.report import FORMATS, Report, write
 from trainyard.report.escape import inert, visible
 from trainyard.report.terminal import width, wrap

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
+from trainyard.findings.finding import Edit, Finding, Fix, Place, Position, Severity
 from trainyard.report import Report
 
 Snapshot = Callable[[str, str], None]

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.report import Report
 
 Snapshot = Callable[[str, str], None]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.repository import line_reader
 from trainyard import __version__
-from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
+from trainyard.findings.finding import Edit, Finding, Fix, Place, Position, Severity
 from trainyard.report import Report
 from trainyard.report.sarif import artifact_uri
 from trainyard.rules.registry import Rule

@@ -12,7 +12,7 @@ import pytest
 
 from tests.report.repository import REPO, SILENCED, line_reader
 from trainyard.errors import UsageError
-from trainyard.finding import Finding, NotJudged, Place, Position, Severity
+from trainyard.findings.finding import Finding, NotJudged, Place, Position, Severity
 from trainyard.report import Report
 from trainyard.report.terminal import columns, wants_color, width
 

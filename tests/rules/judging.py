@@ -2,14 +2,14 @@
 
 import yaml
 
-from trainyard.fieldpath import format_path
-from trainyard.finding import Severity
-from trainyard.objects import Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
+from trainyard.objects.unit import Unit
 from trainyard.rules.examples import good_job, merge, unit_of
 from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Problem, Rule
-from trainyard.unit import Unit
 from trainyard.workload.of_unit import workloads
+from trainyard.yaml.fieldpath import format_path
 
 
 def judge(rule_id: str, text: str) -> list[str]:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from tests.recorded import hold
 from tests.rules.judging import severity_of
-from trainyard.fieldpath import format_path
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 from trainyard.rules.examples import Example
 from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Problem, Rule
 from trainyard.workload.of_unit import workloads
+from trainyard.yaml.fieldpath import format_path
 
 HERE = Path(__file__).parent
 

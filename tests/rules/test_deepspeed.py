@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rules.telling import check_told, manifests
-from trainyard import deepspeed_catalogue, trainer_catalogue
+from trainyard.catalogues import deepspeed as deepspeed_catalogue
+from trainyard.catalogues import programs as trainer_catalogue
 from trainyard.errors import Fault
 from trainyard.rules.deepspeed import hjson
 from trainyard.rules.deepspeed.elasticity import Elastic, batch_and_sizes

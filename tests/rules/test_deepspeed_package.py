@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from trainyard import deepspeed_catalogue as facts
-from trainyard.finding import Severity
-from trainyard.objects import Object
+from trainyard.catalogues import deepspeed as facts
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.rules import batch, deepspeed
 from trainyard.rules.index import problems
 from trainyard.rules.registry import registered
-from trainyard.unit import Unit
 from trainyard.workload.of_unit import workloads
 
 pytestmark = pytest.mark.torch

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rules.telling import HERE
+from trainyard.objects.unit import Unit
 from trainyard.rules.examples import HEADINGS, Example, examples, good_job, unit_of
 from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Rule
-from trainyard.unit import Unit
 from trainyard.workload.of_unit import workloads
 
 RULES = [rule for rule in all_rules().values() if not rule.declared]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.rules.judging import judge, judge_good_job_with
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.rules.examples import good_job
 from trainyard.rules.gitops.folder import other_namespace
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard.brief import MESSAGE, brief
-from trainyard.discover import discover
-from trainyard.fieldpath import lookup
-from trainyard.objects import Object, Spot
-from trainyard.pipeline import lint
+from trainyard.findings.brief import MESSAGE, brief
+from trainyard.lint.pipeline import lint
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.unit import Unit
+from trainyard.repository.discover import discover
 from trainyard.rules.examples import examples
 from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Problem, Rule
-from trainyard.unit import Unit
 from trainyard.workload.of_unit import workloads
+from trainyard.yaml.fieldpath import lookup
 
 RULES = [rule for rule in all_rules().values() if not rule.declared]
 A_MAP = {"key": {"below": "value"}}

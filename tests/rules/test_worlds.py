@@ -3,7 +3,7 @@
 import pytest
 
 from tests.worlds import PAIRS, SAID, Pair
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.index import all_rules
 
 WORLDS = {rule for rules in SAID.values() for rule in rules} | {"RDV001", "LCH001"}

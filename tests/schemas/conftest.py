@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.recorded import hold
-from trainyard.nodes import load_documents
-from trainyard.objects import Object
-from trainyard.schema import SchemaProblem
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
+from trainyard.schemas.schema import SchemaProblem
+from trainyard.yaml.nodes import load_documents
 
 HERE = Path(__file__).parent
 HOME = HERE.parents[1]

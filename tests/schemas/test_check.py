@@ -6,10 +6,10 @@ import pytest
 
 from tests.schemas.conftest import HERE, Snapshot, as_text, unit_of
 from trainyard.errors import Fault
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.schema import check
-from trainyard.unit import Unit
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
+from trainyard.schemas.schema import check
 
 BAD = sorted((HERE / "bad").glob("*.yaml"))
 GOOD = sorted((HERE / "good").glob("*.yaml"))

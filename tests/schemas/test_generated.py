@@ -11,10 +11,10 @@ import jsonschema_rs
 import pytest
 
 from tests.schemas.conftest import HERE, HOME, unit_of
-from trainyard.objects import Object
-from trainyard.schema import check, schema_of
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.schema_generation import generated_paths
-from trainyard.unit import Unit
+from trainyard.schemas.schema import check, schema_of
 
 SCHEMAS = HOME / "schemas"
 GENERATED = generated_paths(SCHEMAS)

@@ -10,9 +10,9 @@ import pytest
 
 from tests.schemas.conftest import HERE, HOME, Snapshot
 from trainyard.errors import Fault
-from trainyard.finding import Finding, Severity
-from trainyard.jobfile import check_facts
-from trainyard.nodes import load_documents
+from trainyard.findings.finding import Finding, Severity
+from trainyard.kustomize.jobfile import check_facts
+from trainyard.yaml.nodes import load_documents
 
 OWN = sorted((HOME / "schemas/trainyard.dev").glob("*.json"))
 JOBS = sorted(HOME.glob("jobs/*/*/job.yaml"))

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.schemas.conftest import HERE, HOME, unit_of
-from trainyard.objects import Object
-from trainyard.schema import OLDER_FIELD, VIOLATION, check, schema_of
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
+from trainyard.schemas.schema import OLDER_FIELD, VIOLATION, check, schema_of
 
 SCHEMAS = HOME / "schemas"
 WRONG: tuple[Any, ...] = (

@@ -7,7 +7,7 @@ import pytest
 from tests.controlplane.harness import unit_of, workload_of
 from trainer import sources
 from trainer.presets import preset
-from trainyard.unit import Unit
+from trainyard.objects.unit import Unit
 from trainyard.workload.model import Workload
 
 pytestmark = pytest.mark.torch

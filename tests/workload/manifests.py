@@ -6,13 +6,13 @@ from typing import Any
 
 import yaml
 
-from trainyard.fieldpath import format_path
-from trainyard.objects import Object, Spot
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.unit import Unit
 from trainyard.workload.adapters import made_names, made_services
 from trainyard.workload.made import MadeObject, written
 from trainyard.workload.model import Container, PodSet, Setting, Workload
 from trainyard.workload.of_unit import workloads
+from trainyard.yaml.fieldpath import format_path
 
 HERE = Path(__file__).parent
 INPUTS = HERE / "inputs"

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from tests.workload.manifests import INPUTS, unit
-from trainyard.finding import Severity
-from trainyard.result import found_by_rules
+from trainyard.findings.finding import Severity
+from trainyard.lint.result import found_by_rules
 from trainyard.rules.index import all_rules
 from trainyard.workload.made import written
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.made import made_object, merge, part_of, upsert, written
 
 RUNTIME = Object.of({"kind": "ClusterTrainingRuntime", "metadata": {"name": "torch"}}, 0)

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.workload.manifests import INPUTS, readable
-from trainyard.objects import Object
-from trainyard.result import found_by_rules
+from trainyard.lint.result import found_by_rules
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.rules.index import all_rules
-from trainyard.unit import Unit
 from trainyard.workload.environment import unresolved
 from trainyard.workload.launch import argument
 from trainyard.workload.network import ALL_PORTS, peers_reach, reaches_dns

@@ -16,13 +16,13 @@ from tests.attacks.fields import FIRST, Steps, changed, fields
 from tests.workload.manifests import INPUTS, readable
 from trainyard import limits
 from trainyard.bounded import Ended, Here, each
-from trainyard.objects import Object
-from trainyard.result import found_by_rules
+from trainyard.lint.result import found_by_rules
+from trainyard.lint.unjudged import gaps
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.rules.examples import good_job
 from trainyard.rules.index import all_rules
-from trainyard.schema import schema_of
-from trainyard.unit import Unit
-from trainyard.unjudged import gaps
+from trainyard.schemas.schema import schema_of
 from trainyard.workload.of_unit import workloads
 
 HOME = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 gc.disable()
 try:
     signal.signal(signal.SIGTERM, _stop)
-    from trainyard.cli import main
+    from trainyard.lint.cli import main
 
     sys.exit(main())
 except KeyboardInterrupt:

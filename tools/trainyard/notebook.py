@@ -25,7 +25,7 @@ from kubeflow.trainer.backends.base import RuntimeBackend
 from kubeflow.trainer.constants import constants
 from kubeflow.trainer.types import types
 
-from trainyard.standalone import program
+from trainyard.author.standalone import program
 
 DEFAULT_RUNTIME = "trainjob"
 """What makes the TrainJob that a TrainerClient would have made."""

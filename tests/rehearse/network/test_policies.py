@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.rehearse.network.probes import Probe, Probes
 from tests.rehearse.network.support import plan
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.rehearse.network import Network, PodSpot, open_network
 from trainyard.rehearse.network.addresses import DNS_POD
 from trainyard.rehearse.network.strict import StrictNetwork

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.allowed.team import Context
-from trainyard.quantity import quantity
+from trainyard.objects.quantity import quantity
 from trainyard.workload.plain import entries, mapping, sequence, text
 
 RUN_LABEL = "trainyard.dev/job"

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trainyard.objects import Object
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.workload.plain import mapping
 
 API_VERSION, KIND, NAME = "trainyard.dev/v1alpha1", "Team", "team"

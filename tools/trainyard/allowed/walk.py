@@ -7,7 +7,7 @@ from typing import Any
 from trainyard.allowed.limits import LIMITS
 from trainyard.allowed.statement import Anything, Field, Fields, Items, Laid, Limited, Node, Values
 from trainyard.allowed.team import Context
-from trainyard.fieldpath import Path
+from trainyard.yaml.fieldpath import Path
 
 
 @dataclass(frozen=True, slots=True)

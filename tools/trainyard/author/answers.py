@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainyard.author.choices import Choices
 from trainyard.errors import UsageError
-from trainyard.git import tried
+from trainyard.repository.git import tried
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 _PATH = re.compile(r"/data(/[^/\s]+)*\Z")

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainyard.matrix import WAYS
-from trainyard.nodes import Node
+from trainyard.docs.matrix import WAYS
+from trainyard.kustomize.replay import replay
 from trainyard.plan.repository import facts_of
 from trainyard.plan.shapes import shapes
-from trainyard.replay import replay
-from trainyard.sources import Sources
+from trainyard.yaml.nodes import Node
+from trainyard.yaml.sources import Sources
 
 LONGEST_SAMPLE = 8192
 """Tokens of a sample that are proposed at most, whatever the model could take."""

@@ -96,9 +96,9 @@ def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
     from trainyard.author.files import job, kustomization, place
     from trainyard.author.propose import propose
     from trainyard.author.trial import copied, judge
-    from trainyard.discover import repository_root
     from trainyard.report.terminal import columns, wants_color
-    from trainyard.sources import Sources
+    from trainyard.repository.discover import repository_root
+    from trainyard.yaml.sources import Sources
 
     if options.steps is not None and options.tokens is not None:
         raise UsageError("give --steps or --tokens, not both")
@@ -147,7 +147,7 @@ def _for_a_program(root: Path, choices: Choices, request: bool) -> int:
 
 def next_commands(root: Path, answers: Answers) -> list[str]:
     """What brings a job folder to its cluster."""
-    from trainyard.listed import clusters_with_flux, list_file
+    from trainyard.repository.listed import clusters_with_flux, list_file
 
     flux = answers.cluster in clusters_with_flux(root)
     listed = f" {list_file(answers.cluster)}" if flux else ""

@@ -12,9 +12,9 @@ from trainyard.author.choices import Choices
 from trainyard.author.files import kustomization
 from trainyard.author.trial import MADE_OF, judge
 from trainyard.errors import UsageError
-from trainyard.git import extract, git, tried
-from trainyard.listed import all_jobs, clusters_with_flux, list_file, listing
-from trainyard.sources import Sources
+from trainyard.repository.git import extract, git, tried
+from trainyard.repository.listed import all_jobs, clusters_with_flux, list_file, listing
+from trainyard.yaml.sources import Sources
 
 CODE = "train.py"
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainyard.discover import discover
 from trainyard.errors import InputError
-from trainyard.finding import Severity
-from trainyard.pipeline import lint
+from trainyard.findings.finding import Severity
+from trainyard.lint.pipeline import lint
 from trainyard.plan.forecast import Wishes, forecast
 from trainyard.plan.repository import load
 from trainyard.plan.text import text
 from trainyard.report import Report, write
+from trainyard.repository.discover import discover
 
 MADE_OF = ("base", "overlays", "clusters")
 """What a job folder reads beside itself."""

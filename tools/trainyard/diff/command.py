@@ -57,9 +57,9 @@ def _diff(options: argparse.Namespace) -> int:
     from trainyard.diff.html import html
     from trainyard.diff.markdown import markdown
     from trainyard.diff.text import text
-    from trainyard.discover import repository_root
     from trainyard.report.output import write_text
     from trainyard.report.terminal import wants_color
+    from trainyard.repository.discover import repository_root
 
     if ".." in options.base:
         raise UsageError(f"{options.base}: name one revision; the other side is the working tree")

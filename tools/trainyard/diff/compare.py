@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainyard.changed import changed_files, resolve
 from trainyard.diff.model import Change, Difference, FolderDiff, Kind, ObjectDiff, Told
 from trainyard.diff.objects import object_diffs, without_twins
 from trainyard.diff.side import Looked, Side
-from trainyard.discover import discover
 from trainyard.errors import InputError
-from trainyard.exempt import LIST
-from trainyard.finding import Finding
-from trainyard.git import extract
-from trainyard.kustomization import files_read
-from trainyard.listed import PARTS, is_in_place
-from trainyard.pipeline import lint
-from trainyard.suppress import Silenced
+from trainyard.findings.finding import Finding
+from trainyard.findings.suppress import Silenced
+from trainyard.gitops.exempt import LIST
+from trainyard.kustomize.kustomization import files_read
+from trainyard.lint.pipeline import lint
+from trainyard.repository.changed import changed_files, resolve
+from trainyard.repository.discover import discover
+from trainyard.repository.git import extract
+from trainyard.repository.listed import PARTS, is_in_place
 
 Key = tuple[str, str]
 """Rule and message."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainyard.diff.model import ObjectDiff
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 
 HIDDEN = "(hidden)"
 

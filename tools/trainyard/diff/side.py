@@ -7,21 +7,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from trainyard.applied import followed
-from trainyard.cluster import Platforms
-from trainyard.discover import Target, TargetKind
 from trainyard.errors import InputError
-from trainyard.kustomization import load_graph
+from trainyard.gitops.applied import followed
+from trainyard.gitops.cluster import Platforms
+from trainyard.kustomize.kustomization import load_graph
+from trainyard.kustomize.render import Rendering, render
+from trainyard.kustomize.rendered import Prepared
+from trainyard.objects.unit import Unit
 from trainyard.plan.forecast import Forecast, Wishes, forecast
 from trainyard.plan.job import Unplannable, job_of, run_of
 from trainyard.plan.memory import GIB
 from trainyard.plan.repository import environment, quota
 from trainyard.plan.text import duration
-from trainyard.render import Rendering, render
-from trainyard.rendered import Prepared
-from trainyard.sources import Sources
-from trainyard.unit import Unit
+from trainyard.repository.discover import Target, TargetKind
 from trainyard.workload.of_unit import workloads
+from trainyard.yaml.sources import Sources
 
 SETTINGS = ("NCCL_", "GLOO_", "UCX_", "FI_", "TRAINER_", "TORCH_", "OMP_", "CUDA_", "OMPI_", "HOROVOD_", "TF_")
 """How the names of variables begin that say how ranks talk and in what batches they train."""

@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from trainyard.cache import text_digest
-from trainyard.finding import Edit
+from trainyard.findings.finding import Edit
 
 
 class ChangedError(Exception):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from trainyard.errors import InputError
 from trainyard.fixes.layout import Layout, Piece
 from trainyard.fixes.refusal import Refusal
-from trainyard.sources import Sources
+from trainyard.yaml.sources import Sources
 
 _OTHER_BREAKS = ("\x85", "\u2028", "\u2029")
 

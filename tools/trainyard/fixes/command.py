@@ -7,22 +7,22 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trainyard.applied import entry_targets
 from trainyard.commandline import Progress
-from trainyard.discover import Discovery, Target, TargetKind
 from trainyard.errors import Fault, InputError
-from trainyard.finding import Finding
+from trainyard.findings.finding import Finding
 from trainyard.fixes import apply
 from trainyard.fixes.rounds import Made, Rounds
-from trainyard.kustomization import files_read
+from trainyard.gitops.applied import entry_targets
+from trainyard.kustomize.kustomization import files_read
 from trainyard.limits import FILE_BYTES
-from trainyard.listed import PARTS
-from trainyard.masked import without_tokens
-from trainyard.outcome import Outcome
-from trainyard.pipeline import lint
+from trainyard.lint.masked import without_tokens
+from trainyard.lint.outcome import Outcome
+from trainyard.lint.pipeline import lint
 from trainyard.report.escape import inert, visible
+from trainyard.repository.discover import Discovery, Target, TargetKind
+from trainyard.repository.listed import PARTS
 from trainyard.rules.index import all_rules
-from trainyard.sources import Sources
+from trainyard.yaml.sources import Sources
 
 
 def fixes(

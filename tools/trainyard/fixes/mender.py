@@ -1,12 +1,12 @@
 """Fixes for findings that are not a rule's: of what a source file itself says."""
 
-from trainyard.finding import Fix
+from trainyard.findings.finding import Fix
 from trainyard.fixes.plan import plan
-from trainyard.manifests import ManifestOrigin
-from trainyard.nodes import Node
-from trainyard.objects import Object
-from trainyard.remedy import Remedy
-from trainyard.sources import Sources
+from trainyard.objects.manifests import ManifestOrigin
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import Remedy
+from trainyard.yaml.nodes import Node
+from trainyard.yaml.sources import Sources
 
 
 class Mender:

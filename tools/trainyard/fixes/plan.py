@@ -5,18 +5,18 @@ from itertools import pairwise
 from typing import Any
 
 from trainyard.cache import text_digest
-from trainyard.finding import Edit, Fix, Position
+from trainyard.findings.finding import Edit, Fix, Position
 from trainyard.fixes import editing
 from trainyard.fixes.canvas import Canvas, canvas_of, check_breaks, within
 from trainyard.fixes.editing import Stretch
 from trainyard.fixes.layout import Piece
 from trainyard.fixes.refusal import Refusal
-from trainyard.manifests import way_to
-from trainyard.nodes import Node, RawMark, Settings, load_embedded
-from trainyard.origin import Origin
-from trainyard.remedy import Act, Change, Remedy
-from trainyard.sources import Sources
+from trainyard.objects.manifests import way_to
+from trainyard.objects.origin import Origin
+from trainyard.objects.remedy import Act, Change, Remedy
 from trainyard.workload.made import written
+from trainyard.yaml.nodes import Node, RawMark, Settings, load_embedded
+from trainyard.yaml.sources import Sources
 
 _MADE = "kustomize makes it, and no file holds it as it is"
 _OF_ONE_JOB = "TrainingJob"

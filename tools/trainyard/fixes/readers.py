@@ -3,11 +3,11 @@
 from functools import cached_property
 from pathlib import Path
 
-from trainyard.discover import TargetKind, discover
 from trainyard.errors import InputError, UsageError
-from trainyard.finding import Finding
-from trainyard.kustomization import files_read
-from trainyard.sources import Sources
+from trainyard.findings.finding import Finding
+from trainyard.kustomize.kustomization import files_read
+from trainyard.repository.discover import TargetKind, discover
+from trainyard.yaml.sources import Sources
 
 
 class Readers:

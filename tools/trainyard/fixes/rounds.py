@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainyard.finding import Finding, Fix, Severity
+from trainyard.findings.finding import Finding, Fix, Severity
 from trainyard.fixes import apply
 from trainyard.fixes.readers import Readers
 from trainyard.rules.registry import Rule

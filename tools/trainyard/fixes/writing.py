@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from trainyard.scalars import resolve
+from trainyard.yaml.scalars import resolve
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./$+^=-][A-Za-z0-9_./$+^=@%()\[\]{}:,; -]*\Z")
 _UNQUOTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")

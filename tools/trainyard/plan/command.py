@@ -92,7 +92,6 @@ def _fit(file: Path) -> int:
 
 
 def _forecast(options: argparse.Namespace) -> int:
-    from trainyard.discover import repository_root
     from trainyard.plan.chart import svg
     from trainyard.plan.compare import best, variants
     from trainyard.plan.document import compared, document
@@ -100,6 +99,7 @@ def _forecast(options: argparse.Namespace) -> int:
     from trainyard.plan.repository import load
     from trainyard.plan.text import comparison, text
     from trainyard.report.output import write_text
+    from trainyard.repository.discover import repository_root
 
     cwd = Path.cwd()
     job, run, quota = load(repository_root(cwd, [options.job]), options.job, cwd, options.cluster)

@@ -203,7 +203,7 @@ def _integer(value: Any, default: int) -> int:
 
 
 def _bytes(value: Any) -> float | None:
-    from trainyard.quantity import quantity
+    from trainyard.objects.quantity import quantity
 
     found = quantity(value)
     return None if found is None else float(found)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard.generated import update
+from trainyard.docs.generated import update
 from trainyard.plan.constants import constants
 from trainyard.plan.hardware import FOLDER, read
 from trainyard.plan.score import Row, load, score, summary

@@ -5,21 +5,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trainyard.cluster import Platforms
-from trainyard.discover import TargetKind, discover
 from trainyard.errors import InputError, UsageError
-from trainyard.kustomization import load_graph
-from trainyard.nodes import Node
-from trainyard.origin import Origin
+from trainyard.gitops.cluster import Platforms
+from trainyard.kustomize.kustomization import load_graph
+from trainyard.kustomize.render import render_one
+from trainyard.kustomize.rendered import rendered_alone
+from trainyard.kustomize.replay import replay
+from trainyard.objects.origin import Origin
+from trainyard.objects.quantity import quantity
+from trainyard.objects.unit import Unit
 from trainyard.plan.job import Job, Unplannable, environment_of, job_of, run_of
 from trainyard.plan.run import Run
-from trainyard.quantity import quantity
-from trainyard.render import render_one
-from trainyard.rendered import rendered_alone
-from trainyard.replay import replay
-from trainyard.sources import Sources
-from trainyard.unit import Unit
+from trainyard.repository.discover import TargetKind, discover
 from trainyard.workload.of_unit import workloads
+from trainyard.yaml.nodes import Node
+from trainyard.yaml.sources import Sources
 
 GPU = "requests.nvidia.com/gpu"
 

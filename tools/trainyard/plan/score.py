@@ -35,7 +35,7 @@ class Row:
 def load(file: Path) -> Mapping[str, Any]:
     """A file of published runs. InputError, with its place, where it is none."""
     from trainyard.limits import FILE_BYTES
-    from trainyard.nodes import load_documents
+    from trainyard.yaml.nodes import load_documents
 
     name = str(file)
     try:

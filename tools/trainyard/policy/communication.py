@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from trainyard.catalogue import Variable, names, variable
+from trainyard.catalogues.variables import Variable, names, variable
 from trainyard.policy.kinds import CONFIG_MAP, POD_TEMPLATES, TRAIN_JOB
 from trainyard.policy.model import Policy
 

@@ -11,8 +11,8 @@ import yaml
 
 from trainyard.allowed.kinds import project, rights
 from trainyard.allowed.statement import FILE, statement
-from trainyard.generated import update
-from trainyard.pages import first_line
+from trainyard.docs.generated import update
+from trainyard.docs.pages import first_line
 from trainyard.policy import POLICIES
 from trainyard.policy.definition import definition
 from trainyard.policy.model import Policy, objects

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.allowed import team
-from trainyard.finding import Severity
-from trainyard.pages import first_line
+from trainyard.docs.pages import first_line
+from trainyard.findings.finding import Severity
 from trainyard.policy.kinds import Kind
 from trainyard.rules.registry import Rule
 

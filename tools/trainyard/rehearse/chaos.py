@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainyard.errors import UsageError
-from trainyard.quantity import quantity
+from trainyard.objects.quantity import quantity
 from trainyard.rehearse.disk.slow import QUIET_SECONDS, SlowDisks, size
 from trainyard.rehearse.engine import Engine
 from trainyard.rehearse.hang import RANK

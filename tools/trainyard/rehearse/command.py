@@ -98,7 +98,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _rehearse(options: argparse.Namespace) -> int:
-    from trainyard.discover import repository_root
     from trainyard.rehearse.chaos import COLLECTIVE_SECONDS, event
     from trainyard.rehearse.load import load
     from trainyard.rehearse.programs import given_programs, given_variables, missing_program
@@ -111,6 +110,7 @@ def _rehearse(options: argparse.Namespace) -> int:
     from trainyard.rehearse.verdict import verdict
     from trainyard.rehearse.voices import Voices
     from trainyard.report.terminal import wants_color
+    from trainyard.repository.discover import repository_root
 
     began, cwd = time.monotonic(), Path.cwd()
     events = tuple(event(text) for text in options.chaos)

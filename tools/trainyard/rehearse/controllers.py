@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.rehearse.pods import RunningPod
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import count, entries, mapping, sequence, text

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 from trainyard.rehearse.load import Loaded
 from trainyard.rehearse.network import PodSpot
 from trainyard.rehearse.podplan import ContainerPlan, PodPlan

@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trainyard.cluster import Platforms
-from trainyard.discover import Target, TargetKind, discover
 from trainyard.errors import Fault, InputError, UsageError
-from trainyard.manifests import read_manifests
-from trainyard.objects import Object
-from trainyard.origin import Origin
+from trainyard.gitops.cluster import Platforms
+from trainyard.kustomize.rendered import rendered_alone
+from trainyard.objects.manifests import read_manifests
+from trainyard.objects.objects import Object
+from trainyard.objects.origin import Origin
+from trainyard.objects.unit import Unit
 from trainyard.rehearse.scale import Scale, rendered_smaller, smaller_spec
 from trainyard.rehearse.smaller import OF_A_NODE, OF_ALL, USUAL, NotScaled, smaller
-from trainyard.rendered import rendered_alone
+from trainyard.repository.discover import Target, TargetKind, discover
 from trainyard.rules.world import one_a_gpu, ranks
-from trainyard.sources import Sources
-from trainyard.unit import Unit
 from trainyard.workload.model import Launch, Workload
 from trainyard.workload.of_unit import workloads
+from trainyard.yaml.sources import Sources
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.workload import jobset, ray, replicas, tfjob
 from trainyard.workload.adapters import made_services
 from trainyard.workload.indexed_job import INDEX_ANNOTATION, INDEX_VARIABLE, jobs_pods

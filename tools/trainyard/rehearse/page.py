@@ -4,10 +4,10 @@ import re
 import sys
 from pathlib import Path
 
-from trainyard.discover import discover
-from trainyard.finding import Finding, Severity
-from trainyard.generated import update
-from trainyard.pipeline import lint
+from trainyard.docs.generated import update
+from trainyard.findings.finding import Finding, Severity
+from trainyard.lint.pipeline import lint
+from trainyard.repository.discover import discover
 
 HOME = Path(__file__).resolve().parents[3]
 PAGE = HOME / "docs" / "rehearsal.md"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard.objects import Object
-from trainyard.quantity import quantity
+from trainyard.objects.objects import Object
+from trainyard.objects.quantity import quantity
 from trainyard.rehearse.disk.slow import Place, Source
 from trainyard.rehearse.members import Member
 from trainyard.rehearse.probes import FIELDS, Kind, Probe, probe

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard.errors import InputError
-from trainyard.objects import Object, Spot
-from trainyard.origin import Origin
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.origin import Origin
 from trainyard.workload.made import written
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import entries, mapping, text

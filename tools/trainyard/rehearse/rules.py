@@ -1,6 +1,6 @@
 """Pages of what a rehearsal finds. Their findings come from a run, so the linter never raises them."""
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.registry import declare
 
 _SOURCE = "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/"

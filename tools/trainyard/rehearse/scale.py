@@ -11,9 +11,9 @@ import yaml
 
 from trainyard.cache import FOLDER, LINK, is_content
 from trainyard.errors import InputError
-from trainyard.objects import Object
+from trainyard.kustomize.render import Rendering, render_one
+from trainyard.objects.objects import Object
 from trainyard.rehearse import beneath
-from trainyard.render import Rendering, render_one
 
 
 @dataclass(frozen=True, slots=True)

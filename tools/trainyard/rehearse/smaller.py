@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.unit import Unit
 from trainyard.rehearse.scale import Scale
 from trainyard.rules.starts import nodes
 from trainyard.rules.world import per_pod, ranks
-from trainyard.unit import Unit
 from trainyard.workload.model import Container, PodSet, Setting, Workload
 from trainyard.workload.of_unit import workloads
 from trainyard.workload.plain import count, entries, mapping, text

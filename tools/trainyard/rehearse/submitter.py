@@ -5,7 +5,7 @@ import shlex
 
 import yaml
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.workload.plain import mapping, text
 
 _AT = "--address http://$RAY_DASHBOARD_ADDRESS"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard.catalogues.programs import SCRIPT
 from trainyard.rehearse.arguments import appended, lowered, without_flags
 from trainyard.rules.programs import trainer_of
-from trainyard.trainer_catalogue import SCRIPT
 from trainyard.workload.model import Container, Workload
 
 PREFIX = "TRAINER_"

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Finding, Severity
-from trainyard.objects import Spot
+from trainyard.findings.finding import Finding, Severity
+from trainyard.lint.result import finding_of, found_by_rules
+from trainyard.objects.objects import Spot
 from trainyard.rehearse import rules
 from trainyard.rehearse.beyond import not_judged
 from trainyard.rehearse.disk.slow import Held, size
@@ -14,7 +15,6 @@ from trainyard.rehearse.rehearsal import Seen
 from trainyard.rehearse.runs import Run
 from trainyard.rehearse.volumes import SHARED_MEMORY
 from trainyard.rehearse.worlds import worlds
-from trainyard.result import finding_of, found_by_rules
 from trainyard.rules.index import all_rules
 from trainyard.rules.registry import Problem, Rule
 from trainyard.workload.model import Container

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.errors import Fault
-from trainyard.objects import Object
-from trainyard.quantity import quantity
+from trainyard.objects.objects import Object
+from trainyard.objects.quantity import quantity
 from trainyard.rehearse.podplan import MadeUp, PodPlan, object_of, resource, secret_value, values_of
 from trainyard.rehearse.state import unmount
 from trainyard.rehearse.substitutes import Substitutes

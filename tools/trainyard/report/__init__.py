@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, UsageError
-from trainyard.finding import BROKE, Finding, NotJudged, Severity
-from trainyard.suppress import Silenced
+from trainyard.findings.finding import BROKE, Finding, NotJudged, Severity
+from trainyard.findings.suppress import Silenced
 
 if TYPE_CHECKING:
     from trainyard.rules.registry import Rule

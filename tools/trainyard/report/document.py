@@ -3,12 +3,12 @@
 import json
 from typing import Any, TextIO
 
-from trainyard.finding import Finding, Fix, NotJudged, Place, Severity
+from trainyard.findings.finding import Finding, Fix, NotJudged, Place, Severity
+from trainyard.findings.suppress import Silenced
 from trainyard.report import Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.summary import totals
 from trainyard.report.where import file_of, position_of
-from trainyard.suppress import Silenced
 
 VERSION = 1
 

@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from trainyard.finding import Finding, Severity
+from trainyard.findings.finding import Finding, Severity
 from trainyard.report import Look, Report
 from trainyard.report.escape import visible, visible_lines
 from trainyard.report.summary import count, summary

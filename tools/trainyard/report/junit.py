@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from typing import TextIO
 
-from trainyard.finding import Finding
+from trainyard.findings.finding import Finding
 from trainyard.report import Look, Report
 from trainyard.report.escape import visible
 from trainyard.report.text import finding_lines, input_error_line

@@ -9,12 +9,12 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from trainyard import __version__
-from trainyard.finding import Edit, Finding, Fix, Place, Position, Severity
+from trainyard.findings.finding import Edit, Finding, Fix, Place, Position, Severity
+from trainyard.findings.suppress import Silenced
 from trainyard.report import LineOf, Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.where import field_of, file_of, position_of, unknown_place
 from trainyard.rules.registry import Rule
-from trainyard.suppress import Silenced
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 

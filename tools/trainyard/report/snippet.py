@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trainyard.finding import Position
+from trainyard.findings.finding import Position
 from trainyard.report.escape import cells
 from trainyard.report.terminal import width, widths, wrap
 

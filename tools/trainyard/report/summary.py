@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from trainyard.finding import BROKE, Finding, Severity
+from trainyard.findings.finding import BROKE, Finding, Severity
 from trainyard.report import Report
 from trainyard.report.escape import visible
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TextIO
 
-from trainyard.finding import Finding, Place, Severity
+from trainyard.findings.finding import Finding, Place, Severity
 from trainyard.report import Look, Report
 from trainyard.report.escape import visible, visible_lines
 from trainyard.report.snippet import snippet

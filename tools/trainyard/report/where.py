@@ -1,6 +1,6 @@
 """Where a finding is, in the words of the formats."""
 
-from trainyard.finding import Finding, Place, Position
+from trainyard.findings.finding import Finding, Place, Position
 
 JOBS_SHOWN = 5
 """How many jobs a report for people lists by name."""

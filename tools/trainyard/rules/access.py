@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
 from trainyard.rules.parts import items, word, words
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.waits import WAITS_FOR

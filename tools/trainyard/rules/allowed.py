@@ -17,12 +17,12 @@ from trainyard.allowed.statement import (
 )
 from trainyard.allowed.team import Context, context_of
 from trainyard.allowed.walk import Refusal, refusals
-from trainyard.fieldpath import format_path
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.remedy import put, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import put, remove
+from trainyard.objects.unit import Unit
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
+from trainyard.yaml.fieldpath import format_path
 
 _BY_KUBERNETES = (("ConfigMap", "kube-root-ca.crt"),)
 """What Kubernetes itself makes in every namespace, beside a ServiceAccount, of which ACCOUNT_RULE speaks."""

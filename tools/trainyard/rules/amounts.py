@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
-from trainyard.quantity import quantity
-from trainyard.remedy import Remedy, put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
+from trainyard.objects.quantity import quantity
+from trainyard.objects.remedy import Remedy, put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import volumes

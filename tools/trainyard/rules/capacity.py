@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.quantity import quantity
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.quantity import quantity
 from trainyard.rules.counts import amount_of, at_once
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from trainyard.fieldpath import Path
-from trainyard.objects import Spot
-from trainyard.remedy import all_of
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import all_of
 from trainyard.rules.registry import Problem
+from trainyard.yaml.fieldpath import Path
 
 
 def told_once(problems: Iterable[Problem]) -> Iterable[Problem]:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.quantity import quantity
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.quantity import quantity
+from trainyard.objects.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import volumes

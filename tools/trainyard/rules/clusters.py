@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from trainyard.finding import Severity
-from trainyard.quantity import quantity
+from trainyard.findings.finding import Severity
+from trainyard.objects.quantity import quantity
+from trainyard.objects.unit import Unit
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 from trainyard.workload.plain import count, mapping
 
 _GPUS = "requests.nvidia.com/gpu"

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
-from trainyard.fieldpath import Path
-from trainyard.finding import Severity
-from trainyard.hashed import REMEDY, is_hashed_form
-from trainyard.objects import Object, Spot
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.hashed import REMEDY, is_hashed_form
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import put
+from trainyard.objects.unit import Unit
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 from trainyard.workload.model import EnvVar, PodSet, Workload
 from trainyard.workload.plain import entries, mapping
+from trainyard.yaml.fieldpath import Path
 
 DEFAULT_NAME = "training-job"
 """What every base calls its objects until the wiring names them after the job."""

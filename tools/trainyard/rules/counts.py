@@ -4,7 +4,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from trainyard.quantity import quantity
+from trainyard.objects.quantity import quantity
 from trainyard.workload.model import Container, PodSet, Setting
 from trainyard.workload.plain import digits
 

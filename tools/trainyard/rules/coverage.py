@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.adapters import adapter
 from trainyard.workload.model import Workload

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.command import basename

@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
-from trainyard.objects import Object
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 
 HEADINGS = ("Bad", "Good", "Near miss")
 WHOLE = "# whole"

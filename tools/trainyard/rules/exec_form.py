@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.once import once
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.remedy import Remedy, begin
+from trainyard.findings.finding import Severity
+from trainyard.objects.remedy import Remedy, begin
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.adapters import PLAIN

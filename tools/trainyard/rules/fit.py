@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.recent import once_a_workload
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload

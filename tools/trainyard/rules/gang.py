@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from trainyard.fieldpath import lookup
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.starts import meets_others, starts
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import mapping
+from trainyard.yaml.fieldpath import lookup
 
 _COSCHEDULING = "scheduling.x-k8s.io/pod-group"
 _VOLCANO = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
 from trainyard.rules.once import once
 from trainyard.rules.parts import either, pairs, part
 from trainyard.rules.registry import Problem, rule

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.quantity import quantity
-from trainyard.remedy import Remedy, all_of, put
+from trainyard.findings.finding import Severity
+from trainyard.objects.quantity import quantity
+from trainyard.objects.remedy import Remedy, all_of, put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.volumes import volumes

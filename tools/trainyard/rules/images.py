@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from importlib import import_module
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
+from trainyard.objects.unit import Unit
 from trainyard.rules.registry import Problem, Rule, registered
-from trainyard.unit import Unit
 from trainyard.workload.model import Workload
 from trainyard.workload.of_unit import bystanders
 
@@ -67,19 +67,19 @@ FAMILIES = (
 
 
 STAGES = (
-    "contract",
-    "deprecated",
-    "edited",
-    "fetched",
-    "folder",
-    "jobfile",
+    "findings.suppress",
+    "gitops.edited",
+    "gitops.fetched",
+    "gitops.room",
+    "gitops.synced",
+    "kustomize.contract",
+    "kustomize.deprecated",
+    "kustomize.folder",
+    "kustomize.jobfile",
+    "kustomize.untaken",
+    "lint.result",
     "rehearse.rules",
-    "result",
-    "schema",
-    "suppress",
-    "room",
-    "synced",
-    "untaken",
+    "schemas.schema",
 )
 """Modules of the pipeline that raise findings themselves and declare the pages for them."""
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.remedy import Remedy, put, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import Remedy, put, remove
 from trainyard.rules.jobspecs import JobSpec, job_specs
 from trainyard.rules.parts import either, integer, items, part, word
 from trainyard.rules.places import value_at

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from trainyard.finding import Severity
-from trainyard.quantity import quantity
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.quantity import quantity
+from trainyard.objects.remedy import put
 from trainyard.rules.benchmarks import measured
 from trainyard.rules.counts import number
 from trainyard.rules.once import once

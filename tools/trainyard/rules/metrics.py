@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.unit import Unit
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 from trainyard.workload.plain import entries, mapping, strings, text
 
 _FOLDER = Path(__file__).resolve().parents[3] / "schemas" / "metrics"

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.remedy import Remedy, put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import Remedy, put
+from trainyard.objects.unit import Unit
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.scrape_targets import (
@@ -19,7 +20,6 @@ from trainyard.rules.scrape_targets import (
     seconds,
     targets,
 )
-from trainyard.unit import Unit
 from trainyard.workload.plain import digits, mapping, text
 from trainyard.workload.selectors import Labels, selects
 

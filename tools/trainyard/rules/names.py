@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.filledin import is_filled_in
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put
 from trainyard.rules.jobspecs import job_specs
 from trainyard.rules.once import once
 from trainyard.rules.parts import items, pairs, word
 from trainyard.rules.registry import Problem, rule
-from trainyard.schema import KUSTOMIZE
+from trainyard.schemas.filledin import is_filled_in
+from trainyard.schemas.schema import KUSTOMIZE
 from trainyard.workload.adapters import made_names
 from trainyard.workload.made_names import LONGEST
 from trainyard.workload.model import Workload

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 from trainyard.rules.places import value_at
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 

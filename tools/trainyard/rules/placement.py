@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.remedy import add, put, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.remedy import add, put, remove
 from trainyard.rules.known_nodes import labelled_places, shown, tainted_places, untolerated
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule

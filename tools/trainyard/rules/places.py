@@ -1,7 +1,7 @@
 """What stands at a place of an object."""
 
-from trainyard.fieldpath import lookup
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
+from trainyard.yaml.fieldpath import lookup
 
 
 def value_at(spot: Spot) -> object:

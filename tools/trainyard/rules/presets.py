@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.finding import Severity
-from trainyard.quantity import quantity
+from trainyard.findings.finding import Severity
+from trainyard.objects.quantity import quantity
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.training_jobs import module_of, own_first, runs_the_trainer
 from trainyard.workload.model import Setting, Workload

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.remedy import put, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.remedy import put, remove
 from trainyard.rules.counts import whole
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule

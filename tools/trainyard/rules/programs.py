@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.trainer_catalogue import SCRIPT, Trainer, trainers
+from trainyard.catalogues.programs import SCRIPT, Trainer, trainers
 from trainyard.workload.launch import argument
 from trainyard.workload.model import Container, EnvVar, PodSet, Setting, Word, Workload
 

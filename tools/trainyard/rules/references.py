@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from trainyard.finding import Severity
-from trainyard.hashed import REMEDY, hash_of, is_hashed_form
-from trainyard.objects import Object
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.hashed import REMEDY, hash_of, is_hashed_form
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put
 from trainyard.rules.meetings import meetings
 from trainyard.rules.named import Named, elsewhere, named, there
 from trainyard.rules.once import once

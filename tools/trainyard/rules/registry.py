@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.remedy import Remedy
-from trainyard.unit import Unit
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import Remedy
+from trainyard.objects.unit import Unit
 from trainyard.workload.model import Workload
 
 

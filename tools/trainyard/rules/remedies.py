@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-from trainyard.fieldpath import lookup
-from trainyard.objects import Spot
-from trainyard.remedy import Remedy, add, put, reword
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import Remedy, add, put, reword
 from trainyard.workload.model import Container, Setting
+from trainyard.yaml.fieldpath import lookup
 
 
 def held(spot: Spot) -> Any:

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from trainyard.fieldpath import lookup
-from trainyard.finding import Severity
-from trainyard.quantity import quantity
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.quantity import quantity
+from trainyard.objects.remedy import put
 from trainyard.rules.counts import at_once, gpu_limit, number
 from trainyard.rules.memory import memory_mounts, without_bound
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.templates import SERVING
+from trainyard.yaml.fieldpath import lookup
 
 
 @rule("GPU001", "gpu-request-differs", Severity.ERROR, needs=Workload, fix="safe")

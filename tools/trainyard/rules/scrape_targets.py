@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.objects import Object, Spot
-from trainyard.unit import Unit
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.unit import Unit
 from trainyard.workload.of_unit import workloads
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 from trainyard.workload.selectors import Labels, pod_labels

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
 from trainyard.rules.counts import number
 from trainyard.rules.nccl.pods import is_rdma
 from trainyard.rules.once import once

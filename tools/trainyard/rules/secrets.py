@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from trainyard.catalogue import variable
-from trainyard.fieldpath import Path
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import put
+from trainyard.catalogues.variables import variable
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put
+from trainyard.objects.unit import Unit
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import entries, mapping
+from trainyard.yaml.fieldpath import Path
 
 _SHAPES = (
     (re.compile(r"\bhf_[A-Za-z0-9]{20,}"), "a Hugging Face token"),

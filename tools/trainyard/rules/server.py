@@ -1,6 +1,6 @@
 """What the API server itself says of rendered objects. tools/verify-jobs asks it and raises these findings."""
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.registry import declare
 
 REJECTS = declare(

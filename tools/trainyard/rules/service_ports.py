@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
-from trainyard.remedy import Remedy, put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import Remedy, put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.remedies import held

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
 from trainyard.rules.counts import gpu_limit, number
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
 from trainyard.rules.counts import number
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule

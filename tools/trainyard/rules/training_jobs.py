@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainyard.fieldpath import lookup
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.plain import mapping
+from trainyard.yaml.fieldpath import lookup
 
 
 def own_first(spots: Sequence[Spot], own: Mapping[str, Any]) -> tuple[Spot, tuple[Spot, ...]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 from trainyard.workload.model import Container, PodSet
 from trainyard.workload.plain import entries, mapping, text
 

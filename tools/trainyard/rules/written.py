@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.storage import output_directory

@@ -9,25 +9,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainyard.cluster import on_platform
 from trainyard.commandline import Progress
 from trainyard.controlplane.client import Client, Refused, User
-from trainyard.discover import Discovery, Target, TargetKind, has_kustomization
-from trainyard.finding import Finding
-from trainyard.objects import Object
-from trainyard.origin import Origin
-from trainyard.outcome import Outcome, conclude
-from trainyard.result import input_finding
+from trainyard.findings.finding import Finding
+from trainyard.gitops.cluster import on_platform
+from trainyard.lint.outcome import Outcome, conclude
+from trainyard.lint.result import input_finding
+from trainyard.objects.objects import Object
+from trainyard.objects.origin import Origin
+from trainyard.objects.unit import Unit
+from trainyard.repository.discover import Discovery, Target, TargetKind, has_kustomization
 from trainyard.rules.index import all_rules
 from trainyard.rules.index import problems as rule_problems
 from trainyard.rules.registry import Problem, Rule
 from trainyard.rules.server import REJECTS, WARNS
-from trainyard.sources import Sources
-from trainyard.unit import Unit
 from trainyard.verify.answers import POD_SECURITY, problems, warned
 from trainyard.verify.made import Made, Shelf
 from trainyard.workload.of_unit import workloads
 from trainyard.workload.plain import entries, mapping
+from trainyard.yaml.sources import Sources
 
 TEAM_ACCOUNT = "gitops"
 """The ServiceAccount of a team's namespace as which Argo CD and Flux apply its jobs; base/team makes it."""

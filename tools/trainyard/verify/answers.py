@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainyard.controlplane.client import Refused
-from trainyard.fieldpath import Path, lookup
-from trainyard.objects import Object
-from trainyard.quantity import quantity
+from trainyard.objects.objects import Object
+from trainyard.objects.quantity import quantity
 from trainyard.rules.registry import Problem
+from trainyard.yaml.fieldpath import Path, lookup
 
 _TOKEN = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]*)\]")
 _PATH_IN_MESSAGE = re.compile(

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from trainyard import commandline
 from trainyard.errors import Fault, UsageError
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 
 if TYPE_CHECKING:
     from trainyard.controlplane.client import User
-    from trainyard.outcome import Outcome
+    from trainyard.lint.outcome import Outcome
 
 _EXAMPLES = """\
 examples:
@@ -64,13 +64,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from trainyard.discover import STDIN, discover, repository_root
     from trainyard.limits import FILE_BYTES
     from trainyard.report import FORMATS, Report, write
     from trainyard.report.terminal import columns, wants_color
+    from trainyard.repository.discover import STDIN, discover, repository_root
     from trainyard.rules.index import all_rules
-    from trainyard.sources import Sources, decoded
     from trainyard.verify import verify
+    from trainyard.yaml.sources import Sources, decoded
 
     if options.format not in FORMATS:
         raise UsageError(f"--format {options.format}: there are {', '.join(FORMATS)}")
@@ -117,11 +117,11 @@ def with_server(root: Path, outcome: "Outcome") -> "Outcome":
     """What lint-jobs found, and what a real API server says of the same targets. Standard input is not asked about."""
     from dataclasses import replace
 
-    from trainyard.discover import STDIN, discover
-    from trainyard.merged import order
+    from trainyard.findings.merged import order
+    from trainyard.repository.discover import STDIN, discover
     from trainyard.rules.server import REJECTS, WARNS
-    from trainyard.sources import Sources
     from trainyard.verify import verify
+    from trainyard.yaml.sources import Sources
 
     names = [unit for unit in outcome.units if unit != STDIN]
     if not names:

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import IO
 
 from trainyard.commandline import Progress
-from trainyard.discover import Target, TargetKind
 from trainyard.errors import InputError
-from trainyard.fieldpath import Path as FieldPath
-from trainyard.finding import Finding, Position
-from trainyard.manifests import read_manifests
-from trainyard.objects import Object
-from trainyard.origin import Origin, Trace
-from trainyard.outcome import Judgement
-from trainyard.render import Rendering, render
-from trainyard.rendered import Prepared
-from trainyard.result import finding_of, input_finding
+from trainyard.findings.finding import Finding, Position
+from trainyard.findings.suppress import Suppression, find
+from trainyard.kustomize.render import Rendering, render
+from trainyard.kustomize.rendered import Prepared
+from trainyard.lint.outcome import Judgement
+from trainyard.lint.result import finding_of, input_finding
+from trainyard.objects.manifests import read_manifests
+from trainyard.objects.objects import Object
+from trainyard.objects.origin import Origin, Trace
+from trainyard.objects.unit import Unit
+from trainyard.repository.discover import Target, TargetKind
 from trainyard.rules.registry import Problem, Rule
-from trainyard.sources import Sources
-from trainyard.suppress import Suppression, find
-from trainyard.unit import Unit
+from trainyard.yaml.fieldpath import Path as FieldPath
+from trainyard.yaml.sources import Sources
 
 ANYWHERE = ""
 """The cluster of what names none: a server without platform objects."""

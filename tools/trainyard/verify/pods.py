@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainyard.controlplane.client import Client, Refused, User
-from trainyard.fieldpath import lookup
+from trainyard.objects.unit import Unit
 from trainyard.rules.registry import Problem
-from trainyard.unit import Unit
 from trainyard.verify.answers import brief, problems
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.of_unit import workloads
+from trainyard.yaml.fieldpath import lookup
 
 CONTROLLER = User.service_account("kube-system", "job-controller")
 MOST_PODS = 2000

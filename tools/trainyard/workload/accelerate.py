@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.embedded import yaml_map
 from trainyard.workload.model import Launch, Setting
 from trainyard.workload.mounted import mounted_text

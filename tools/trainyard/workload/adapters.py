@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.workload import (
     indexed_job,
     jobset,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 from trainyard.workload.environment import Environment, expand
 from trainyard.workload.model import EnvVar, Word
 from trainyard.workload.plain import sequence

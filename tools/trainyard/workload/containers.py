@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.accelerate import settled, with_config
 from trainyard.workload.command import command_line, taken_apart
 from trainyard.workload.environment import Injected, environment

@@ -6,8 +6,8 @@ from typing import Any
 import yaml
 
 from trainyard.errors import InputError
-from trainyard.nodes import load_documents
 from trainyard.workload.plain import mapping
+from trainyard.yaml.nodes import load_documents
 
 _LONGEST = 1 << 20
 """Characters of a text that is read: no ConfigMap holds more."""

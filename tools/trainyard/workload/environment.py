@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.model import EnvVar, Workload
 from trainyard.workload.plain import entries, mapping, text
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.workload.environment import Environment
 from trainyard.workload.model import EnvVar
 from trainyard.workload.plain import entries, mapping, sequence, text

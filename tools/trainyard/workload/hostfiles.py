@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import digits, entries, mapping, sequence, text
 from trainyard.workload.scripts import written

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.environment import Injected
 from trainyard.workload.made_names import MadeName
 from trainyard.workload.model import PodSet, Setting

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.workload import mpijob, replicas
 from trainyard.workload.environment import Injected
 from trainyard.workload.made import MadeObject, made_object, part_of

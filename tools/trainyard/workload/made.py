@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard.fieldpath import Path
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
+from trainyard.yaml.fieldpath import Path
 
 MERGE_KEYS: Mapping[str, str] = {
     "containers": "name",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 
 LONGEST = 63
 """Bytes of a DNS label and of a label's value."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 
 
 @dataclass(frozen=True, slots=True)

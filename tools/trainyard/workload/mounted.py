@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.plain import entries, mapping, text
 
 

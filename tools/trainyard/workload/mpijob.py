@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.workload import replicas
 from trainyard.workload.environment import Injected
 from trainyard.workload.indexed_job import names_of_job

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, Literal
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 from trainyard.workload.selectors import Labels, all_of, pod_labels, selects

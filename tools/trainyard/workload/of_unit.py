@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from trainyard.unit import Unit
+from trainyard.objects.unit import Unit
 from trainyard.workload.adapters import PLAIN, adapter
 from trainyard.workload.made import MadeObject
 from trainyard.workload.model import Workload

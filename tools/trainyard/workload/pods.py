@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.containers import container
 from trainyard.workload.environment import Injected, in_namespace
 from trainyard.workload.model import PodSet, Setting, Word

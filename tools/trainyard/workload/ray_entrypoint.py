@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.workload.command import taken_apart
 from trainyard.workload.embedded import yaml_map
 from trainyard.workload.launch import launch, with_exit_code

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.environment import Injected
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 from trainyard.workload.ray_start import METRICS_PORT, group_params, start_command

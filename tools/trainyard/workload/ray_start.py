@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.quantity import quantity
+from trainyard.objects.quantity import quantity
 from trainyard.workload.plain import mapping, strings
 
 METRICS_PORT = 8080

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 from trainyard.workload.model import Container
 from trainyard.workload.plain import sequence
 

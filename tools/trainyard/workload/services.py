@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.workload.adapters import made_services
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import digits, mapping, sequence

@@ -6,7 +6,7 @@ Most such objects do not train. `trains` tells those that count as a job.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.environment import Injected
 from trainyard.workload.indexed_job import jobs_pods
 from trainyard.workload.model import PodSet, Setting

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.workload import replicas
 from trainyard.workload.environment import Injected
 from trainyard.workload.model import PodSet

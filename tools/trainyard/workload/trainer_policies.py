@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 from trainyard.workload.environment import Injected
 from trainyard.workload.jobset import Inject
 from trainyard.workload.made import MadeObject, Part, made_object, part_of, upsert

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.objects import Object, Spot
-from trainyard.quantity import quantity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.quantity import quantity
 from trainyard.workload.made import Part, merge, part_of, upsert
 from trainyard.workload.model import Setting
 from trainyard.workload.plain import count, entries, mapping, sequence, strings, text

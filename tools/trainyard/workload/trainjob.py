@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
 from trainyard.workload import jobset, trainer_policies
 from trainyard.workload.made import MadeObject, made_object
 from trainyard.workload.made_names import MadeName

@@ -4,9 +4,9 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
-from trainyard.remedy import Remedy, put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import Remedy, put
 from trainyard.rules.counts import whole
 from trainyard.rules.deepspeed.configs import DEEPSPEED, HUGGING_FACE, TRAINYARD, Config, named, readable
 from trainyard.rules.deepspeed.elasticity import enabled

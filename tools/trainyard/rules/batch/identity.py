@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from trainyard.fieldpath import lookup
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put
+from trainyard.objects.unit import Unit
 from trainyard.rules.programs import as_number
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.training_jobs import own_first, runs_the_trainer, sets
-from trainyard.unit import Unit
+from trainyard.yaml.fieldpath import lookup
 
 _TOLERANCE = 1e-6
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from trainyard.fieldpath import lookup
-from trainyard.finding import Severity
-from trainyard.objects import Object
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
 from trainyard.rules.once import once
 from trainyard.rules.programs import Program, as_number, programs
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.world import Split, ranks, split
 from trainyard.workload.model import Setting, Workload
+from trainyard.yaml.fieldpath import lookup
 
 
 @rule("BAT007", "setting-shadowed", Severity.WARNING, needs=Workload)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
+from trainyard.objects.unit import Unit
 from trainyard.rules.once import once
 from trainyard.rules.programs import Program, programs
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.plain import digits, mapping
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 from trainyard.rules.deepspeed.files import file_of
 from trainyard.workload.embedded import yaml_map
 from trainyard.workload.model import Container, PodSet, Workload

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.deepspeed.configs import ACCELERATE, NAMES, Config, readable
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.deepspeed_catalogue import Constraint
+from trainyard.catalogues.deepspeed import Constraint
 from trainyard.rules.deepspeed.configs import Config
 
 

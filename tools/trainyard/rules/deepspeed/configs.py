@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard import deepspeed_catalogue as facts
-from trainyard.objects import Spot
+from trainyard.catalogues import deepspeed as facts
+from trainyard.objects.objects import Spot
 from trainyard.rules.deepspeed import hjson
 from trainyard.rules.deepspeed.accelerated import launch_config
 from trainyard.rules.deepspeed.files import file_of, files

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.deepspeed_catalogue import highly_composite
+from trainyard.catalogues.deepspeed import highly_composite
 from trainyard.rules.deepspeed.configs import Config
 from trainyard.workload.plain import mapping
 

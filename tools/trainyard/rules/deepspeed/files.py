@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence
 from trainyard.workload.scripts import File, written

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.deepspeed.accelerated import launch_config
 from trainyard.rules.deepspeed.configs import HUGGING_FACE, Config, readable
 from trainyard.rules.deepspeed.versions import release, written

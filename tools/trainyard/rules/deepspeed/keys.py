@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
-from trainyard import deepspeed_catalogue as facts
-from trainyard.deepspeed_catalogue import Key
-from trainyard.finding import Severity
-from trainyard.remedy import Remedy, rename
+from trainyard.catalogues import deepspeed as facts
+from trainyard.catalogues.deepspeed import Key
+from trainyard.findings.finding import Severity
+from trainyard.objects.remedy import Remedy, rename
 from trainyard.rules.deepspeed.configs import Config, readable
 from trainyard.rules.deepspeed.values import refusal, taken
 from trainyard.rules.once import once

@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.deepspeed.configs import Config, readable
 from trainyard.rules.deepspeed.files import mounts
 from trainyard.rules.once import once

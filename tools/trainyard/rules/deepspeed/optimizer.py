@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from trainyard import deepspeed_catalogue as facts
-from trainyard.finding import Severity
+from trainyard.catalogues import deepspeed as facts
+from trainyard.findings.finding import Severity
 from trainyard.rules.deepspeed.configs import Config, readable
 from trainyard.rules.deepspeed.values import as_number
 from trainyard.rules.deepspeed.versions import parsed, release

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.deepspeed.configs import TRAINYARD, readable
 from trainyard.rules.once import once
 from trainyard.rules.programs import Program, programs

@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.deepspeed.configs import DEEPSPEED, NAMES, configs, named
 from trainyard.rules.deepspeed.files import file_of, full_folders
 from trainyard.rules.once import once

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator
 
-from trainyard import deepspeed_catalogue as facts
-from trainyard.finding import Severity
+from trainyard.catalogues import deepspeed as facts
+from trainyard.findings.finding import Severity
 from trainyard.rules.deepspeed.configs import HUGGING_FACE, TRAINYARD, Config, readable
 from trainyard.rules.deepspeed.versions import parsed, release, written
 from trainyard.rules.once import once

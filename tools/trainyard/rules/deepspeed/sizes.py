@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.deepspeed.configs import Config, readable
 from trainyard.rules.deepspeed.elasticity import batch_and_sizes, elastic, enabled
 from trainyard.rules.once import once

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard import deepspeed_catalogue as facts
-from trainyard.finding import Severity
+from trainyard.catalogues import deepspeed as facts
+from trainyard.findings.finding import Severity
 from trainyard.rules.deepspeed.conditions import holds
 from trainyard.rules.deepspeed.configs import readable
 from trainyard.rules.deepspeed.versions import parsed, release

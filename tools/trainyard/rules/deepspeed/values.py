@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from trainyard.deepspeed_catalogue import Key
+from trainyard.catalogues.deepspeed import Key
 
 _TRUE = frozenset({"1", "true", "t", "yes", "y", "on"})
 _FALSE = frozenset({"0", "false", "f", "no", "n", "off"})

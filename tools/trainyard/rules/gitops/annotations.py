@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import Remedy, all_of, put, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import Remedy, all_of, put, remove
+from trainyard.objects.unit import Unit
 from trainyard.rules.gitops.fields import HOOK, annotation, label, value
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 
 _SYNC = "argocd.argoproj.io/sync-options"
 _HOOK_DELETED = "argocd.argoproj.io/hook-delete-policy"

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.applied import entry_of
-from trainyard.fieldpath import format_path
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
+from trainyard.findings.finding import Severity
+from trainyard.gitops.applied import entry_of
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.unit import Unit
 from trainyard.rules.gitops.expected import ANY, EXPECTED, Among, Expected
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
+from trainyard.yaml.fieldpath import format_path
 
 _METADATA = dict.fromkeys(("annotations", "labels", "name", "namespace"), ANY)
 _NO_TEAMS = ("", "argocd", "default", "flux-system", "kube-public", "kube-system")

@@ -1,7 +1,7 @@
 """What an object's metadata tells Argo CD, Flux and Kueue."""
 
-from trainyard.fieldpath import lookup
-from trainyard.objects import Object
+from trainyard.objects.objects import Object
+from trainyard.yaml.fieldpath import lookup
 
 HOOK = "argocd.argoproj.io/hook"
 QUEUE = "kueue.x-k8s.io/queue-name"

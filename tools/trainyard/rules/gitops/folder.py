@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from trainyard.allowed.statement import statement
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
+from trainyard.objects.unit import Unit
 from trainyard.rules.gitops.fields import label
 from trainyard.rules.registry import Problem, rule
 from trainyard.rules.secrets import is_plain_secret
-from trainyard.unit import Unit
 
 _TEAM = "trainyard.dev/team"
 

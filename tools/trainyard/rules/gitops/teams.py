@@ -6,11 +6,11 @@ from typing import Any
 
 from trainyard.allowed.kinds import groups, plural
 from trainyard.allowed.statement import statement
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.unit import Unit
 from trainyard.rules.gitops.fields import label, value
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 
 _TEAM = "trainyard.dev/team"

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from trainyard.fieldpath import Path
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import remove
+from trainyard.objects.unit import Unit
 from trainyard.rules.gitops.fields import HOOK, QUEUE, annotation, label, value
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 from trainyard.workload.plain import mapping, text
+from trainyard.yaml.fieldpath import Path
 
 _FLUX_OFF = "kustomize.toolkit.fluxcd.io/reconcile"
 _RUN_POLICY_KINDS = ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.plain import sequence

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.remedy import Remedy, put
+from trainyard.findings.finding import Severity
+from trainyard.objects.remedy import Remedy, put
 from trainyard.rules.counts import gpu_limit, whole
 from trainyard.rules.nccl.settings import environments
 from trainyard.rules.registry import Problem, rule

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.command import basename
 from trainyard.workload.model import Container, PodSet, Workload

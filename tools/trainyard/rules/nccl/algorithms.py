@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.benchmarks import measured
 from trainyard.rules.nccl.pods import EFA, gpu_models, rdma_devices
 from trainyard.rules.nccl.remedies import assigned, unsafely, unset

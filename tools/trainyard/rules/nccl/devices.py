@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
-from trainyard.remedy import add
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import add
 from trainyard.rules.nccl.pods import (
     EFA,
     is_rdma,

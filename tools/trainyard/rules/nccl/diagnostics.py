@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.benchmarks import measured
 from trainyard.rules.counts import number
 from trainyard.rules.nccl.pods import gpus, outlives_the_pod, single_pod

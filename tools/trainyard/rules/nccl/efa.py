@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.nccl.algorithms import allows_small
 from trainyard.rules.nccl.pods import EFA, rdma_devices, sees_the_node, single_pod, training_containers_without
 from trainyard.rules.nccl.remedies import unsafely, unset

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.nccl.infiniband import is_roce, over_infiniband
 from trainyard.rules.nccl.pods import EFA, annotations, rdma_devices, single_pod
 from trainyard.rules.nccl.settings import Environment, environments

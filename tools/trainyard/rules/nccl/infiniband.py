@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.remedy import Remedy
+from trainyard.findings.finding import Severity
+from trainyard.objects.remedy import Remedy
 from trainyard.rules.counts import number
 from trainyard.rules.nccl.image import release
 from trainyard.rules.nccl.pods import is_rdma, may_reach_rdma, rdma_devices, single_pod

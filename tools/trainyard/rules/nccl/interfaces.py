@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
-from trainyard.remedy import Remedy
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import Remedy
 from trainyard.rules.nccl.pods import has_more_networks, single_pod
 from trainyard.rules.nccl.remedies import assigned, beside, unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, Environment, assignments, environments, runs_torch

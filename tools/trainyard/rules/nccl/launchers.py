@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.remedy import remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import remove
+from trainyard.objects.unit import Unit
 from trainyard.rules.nccl.image import Release, parsed
 from trainyard.rules.nccl.passing import listed, read_by_ranks
 from trainyard.rules.nccl.pods import EFA, is_rdma
@@ -12,7 +13,6 @@ from trainyard.rules.nccl.remedies import assigned, unsafely
 from trainyard.rules.nccl.settings import assignments, environments, launched_by
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 from trainyard.workload.model import Launch, Workload
 from trainyard.workload.plain import digits, entries, mapping, text
 from trainyard.workload.trainjob import runtime, runtime_name

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.quantity import quantity
+from trainyard.findings.finding import Severity
+from trainyard.objects.quantity import quantity
 from trainyard.rules.nccl.remedies import assigned, unsafely, unset
 from trainyard.rules.nccl.settings import Environment, assignments, environments, runs_torch
 from trainyard.rules.once import once

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.nccl.passing import listed, read_by_ranks
 from trainyard.rules.nccl.pods import single_pod
 from trainyard.rules.nccl.remedies import assigned, beside

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.catalogue import Variable, nearest, variable
-from trainyard.finding import Severity
-from trainyard.objects import Spot
-from trainyard.remedy import Remedy, remove
+from trainyard.catalogues.variables import Variable, nearest, variable
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import Remedy, remove
 from trainyard.rules.nccl.remedies import renamed, unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, assignments
 from trainyard.rules.once import once

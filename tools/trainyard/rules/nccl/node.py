@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.nccl.image import release
 from trainyard.rules.nccl.pods import has_no_nvlink, may_place_memory, mount_of, single_pod
 from trainyard.rules.nccl.remedies import unsafely, unset

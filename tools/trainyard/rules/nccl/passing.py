@@ -2,7 +2,7 @@
 
 import re
 
-from trainyard.catalogue import variable
+from trainyard.catalogues.variables import variable
 from trainyard.rules.nccl.settings import Assignment
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import entries, mapping, sequence

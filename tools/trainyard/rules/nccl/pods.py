@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from trainyard.fieldpath import lookup
-from trainyard.objects import Spot
+from trainyard.objects.objects import Spot
 from trainyard.rules.volumes import mounts
 from trainyard.workload.model import Container, PodSet, Setting, Workload
 from trainyard.workload.plain import entries, mapping, sequence, strings
+from trainyard.yaml.fieldpath import lookup
 
 EFA = "vpc.amazonaws.com/efa"
 _RDMA = re.compile(r"rdma/|.*(rdma|roce|infiniband|[/_-]hca|ibdev)|nvidia\.com/hostdev\Z", re.IGNORECASE)

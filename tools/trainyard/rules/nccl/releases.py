@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.nccl.image import Release, parsed, release
 from trainyard.rules.nccl.settings import Assignment, assignments
 from trainyard.rules.once import once

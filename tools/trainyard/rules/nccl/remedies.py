@@ -1,7 +1,7 @@
 """Remedies for variables, wherever they are set."""
 
-from trainyard.objects import Spot
-from trainyard.remedy import Remedy, add, all_of, put, remove, rename, reword
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import Remedy, add, all_of, put, remove, rename, reword
 from trainyard.rules.nccl.settings import Assignment
 from trainyard.rules.remedies import held
 

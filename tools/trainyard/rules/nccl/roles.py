@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.catalogue import variable
-from trainyard.finding import Severity
+from trainyard.catalogues.variables import variable
+from trainyard.findings.finding import Severity
 from trainyard.rules.nccl.settings import env_is_known, known
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, EnvVar, Workload

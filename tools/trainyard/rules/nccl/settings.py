@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from trainyard.catalogue import Variable, variable
-from trainyard.objects import Spot
+from trainyard.catalogues.variables import Variable, variable
+from trainyard.objects.objects import Spot
 from trainyard.rules.recent import once_a_workload
 from trainyard.workload import environment as kubelet
 from trainyard.workload import mpijob

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
 from trainyard.rules.nccl.pods import annotations
 from trainyard.rules.nccl.settings import Assignment, Environment, environments
 from trainyard.rules.once import once

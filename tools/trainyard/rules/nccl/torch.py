@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.remedy import Remedy
+from trainyard.findings.finding import Severity
+from trainyard.objects.remedy import Remedy
 from trainyard.rules.nccl.pods import gpu_models, outlives_the_pod
 from trainyard.rules.nccl.remedies import assigned, unsafely, unset
 from trainyard.rules.nccl.settings import Assignment, Environment, assignments, environments

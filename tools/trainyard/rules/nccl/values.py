@@ -4,8 +4,8 @@ import math
 import re
 from collections.abc import Iterator
 
-from trainyard.catalogue import Variable
-from trainyard.finding import Severity
+from trainyard.catalogues.variables import Variable
+from trainyard.findings.finding import Severity
 from trainyard.rules.nccl.remedies import assigned
 from trainyard.rules.nccl.settings import Assignment, assignments
 from trainyard.rules.once import once

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import put
 from trainyard.rules.jobspecs import JobSpec, job_specs, jobset_spec
 from trainyard.rules.once import once
 from trainyard.rules.parts import integer, items, word

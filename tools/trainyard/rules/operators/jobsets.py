@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import put
 from trainyard.rules.jobspecs import jobset_spec
 from trainyard.rules.parts import either, integer, items, part, word, words
 from trainyard.rules.registry import Problem, rule

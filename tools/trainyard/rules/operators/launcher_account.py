@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
+from trainyard.objects.unit import Unit
 from trainyard.rules.operators.kinds import of_training_operator, replicas
 from trainyard.rules.operators.releases import training_operator
 from trainyard.rules.parts import word
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 
 _KEEPS_ACCOUNT = (1, 8, 0)
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put
+from trainyard.objects.unit import Unit
 from trainyard.rules.operators.kinds import of_training_operator, replicas
 from trainyard.rules.operators.releases import training_operator
 from trainyard.rules.parts import integer, word
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 
 _KEEPS_FAILED_PODS = (1, 9, 4)
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.unit import Unit
 from trainyard.rules.parts import items, part, word
-from trainyard.unit import Unit
 
 _TAG = re.compile(r"v?(?P<numbers>\d+\.\d+\.\d+)(?:-[0-9a-f]{7,})?\Z")
 _REPOSITORY = re.compile(r"github\.com[/:]kubeflow/(?:training-operator|trainer)(?:\.git)?/?\Z")

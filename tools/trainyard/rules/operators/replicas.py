@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import put, remove, rename
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put, remove, rename
 from trainyard.rules.once import once
 from trainyard.rules.operators.kinds import known_type, operator_kind, replicas
 from trainyard.rules.parts import either, integer, items, part

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.remedy import remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import remove
 from trainyard.rules.jobspecs import job_specs
 from trainyard.rules.once import once
 from trainyard.rules.operators.kinds import of_training_operator, replicas

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
 from trainyard.rules.counts import is_gpu, number, whole
 from trainyard.rules.jobspecs import jobset_spec
 from trainyard.rules.parts import either, integer, items, part, word

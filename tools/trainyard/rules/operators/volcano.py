@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import put, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put, remove
 from trainyard.rules.parts import either, integer, items, part, word
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule

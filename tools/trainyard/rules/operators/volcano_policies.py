@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
 from trainyard.rules.parts import either, integer, items, word, words
 from trainyard.rules.places import value_at
 from trainyard.rules.registry import Problem, rule

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
 from trainyard.rules.jobspecs import job_specs
 from trainyard.rules.parts import integer, pairs
 from trainyard.rules.queues.kueue import ELASTIC

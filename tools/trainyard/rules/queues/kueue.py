@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.rules.parts import items, pairs, part, word
 from trainyard.workload.embedded import yaml_map
 from trainyard.workload.model import Workload

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import put, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put, remove
+from trainyard.objects.unit import Unit
 from trainyard.rules.once import once
 from trainyard.rules.parts import pairs
 from trainyard.rules.queues.kueue import FRAMEWORKS, PRIORITY, QUEUE, frameworks, is_queued, pod_metadata, settings
 from trainyard.rules.registry import Problem, rule
-from trainyard.unit import Unit
 from trainyard.workload.adapters import PLAIN, adapter
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import digits

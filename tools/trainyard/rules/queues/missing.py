@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
 from trainyard.rules.parts import either, items, pairs, word, words
 from trainyard.rules.places import value_at
 from trainyard.rules.queues.kueue import FRAMEWORKS, GROUP, PRIORITY, QUEUE

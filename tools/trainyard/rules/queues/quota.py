@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.quantity import quantity
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.quantity import quantity
 from trainyard.rules.once import once
 from trainyard.rules.parts import items, word, words
 from trainyard.rules.places import value_at

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
 from trainyard.rules.parts import items, part, word
 from trainyard.rules.places import value_at
 from trainyard.rules.queues.kueue import ELASTIC, is_elastic, is_queued, queue_label

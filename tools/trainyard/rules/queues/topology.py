@@ -4,9 +4,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
-from trainyard.remedy import all_of, put, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import all_of, put, remove
 from trainyard.rules.once import once
 from trainyard.rules.parts import either, items, pairs, word
 from trainyard.rules.queues.kueue import GROUP, cluster_queue, flavors

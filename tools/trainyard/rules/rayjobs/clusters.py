@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.objects import Object, Spot
+from trainyard.objects.objects import Object, Spot
 from trainyard.rules.parts import items, part, word
 
 _PLACES: Mapping[str, tuple[str, ...]] = {

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import put, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import put, remove
 from trainyard.rules.counts import is_gpu, whole
 from trainyard.rules.parts import integer, pairs, part, word
 from trainyard.rules.rayjobs.clusters import all_groups, cluster_spec, head_variable, worker_groups

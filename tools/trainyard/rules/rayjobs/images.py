@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object, Spot
-from trainyard.remedy import put, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object, Spot
+from trainyard.objects.remedy import put, remove
 from trainyard.rules.parts import integer, items, part, word
 from trainyard.rules.places import value_at
 from trainyard.rules.rayjobs.clusters import job_spec

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
+from trainyard.findings.finding import Severity
 from trainyard.rules.meetings import Meeting, meetings
 from trainyard.rules.once import once
 from trainyard.rules.places import value_at

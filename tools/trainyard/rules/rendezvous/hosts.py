@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Object
-from trainyard.remedy import Remedy, put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Object
+from trainyard.objects.remedy import Remedy, put
 from trainyard.rules.counts import number
 from trainyard.rules.meetings import Meeting, meetings
 from trainyard.rules.once import once

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
-from trainyard.remedy import Remedy, put
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import Remedy, put
 from trainyard.rules.counts import number, whole
 from trainyard.rules.meetings import meetings
 from trainyard.rules.once import once

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
-from trainyard.remedy import Remedy, all_of, remove
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
+from trainyard.objects.remedy import Remedy, all_of, remove
 from trainyard.rules.counts import gpu_limit, number
 from trainyard.rules.mpi import mpi_ranks_per_worker
 from trainyard.rules.once import once

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from trainyard.finding import Severity
-from trainyard.objects import Spot
+from trainyard.findings.finding import Severity
+from trainyard.objects.objects import Spot
 from trainyard.rules.counts import number, whole
 from trainyard.rules.once import once
 from trainyard.rules.parts import integer

@@ -1,0 +1,64 @@
+"""Every command of docs/tutorial.md runs, in its order, and prints what the page shows."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.recorded import hold
+
+pytestmark = pytest.mark.commands
+
+HOME = Path(__file__).resolve().parents[2]
+PAGE = HOME / "docs" / "tutorial.md"
+PARTS = ("base", "overlays", "clusters", "jobs", "tools", "schemas", "requirements", "trainer")
+LONGEST_SECONDS = 120
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def checkout(root: Path) -> Path:
+    """A clone of this repository as a newcomer has it, with the set-up done."""
+    for part in PARTS:
+        shutil.copytree(HOME / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(HOME / ".gitignore", root)
+    (root / ".tools").symlink_to(HOME / ".tools")
+    run(root, "git init -q -b main --template= && mkdir .git/info && echo /.tools > .git/info/exclude")
+    run(root, "git add --all && git commit -q -m state")
+    return root
+
+
+def run(root: Path, command: str) -> str:
+    who = {f"GIT_{role}_{what}": "newcomer" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    kept = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR", "GIT_DIR")}
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=root,
+        env=kept | who | {"XDG_CACHE_HOME": str(root.parent / "cache")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=LONGEST_SECONDS,
+    )
+    return done.stdout
+
+
+@pytest.mark.claim("tutorial-is-a-test")
+def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
+    root = checkout(tmp_path / "trainyard")
+
+    def replayed(block: re.Match[str]) -> str:
+        commands = re.findall(r"^\$ (.*)$", block[1], re.MULTILINE)
+        shown = [f"$ {command}\n{settled(run(root, command))}" for command in commands]
+        return f"```console\n{''.join(shown)}```"
+
+    page = PAGE.read_text()
+    hold(PAGE, BLOCK.sub(replayed, page))
+
+
+def settled(output: str) -> str:
+    """Output without what differs from run to run: ids of commits."""
+    return re.sub(r"\((?:[0-9a-f]{12})\)", "(0123456789ab)", output)

@@ -1,0 +1,132 @@
+"""The workflows of GitHub: what they run is pinned, and what strangers write reaches no shell and no token."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.copies import copy_parts
+from tests.gitops.hostile import git
+
+HOME = Path(__file__).resolve().parents[2]
+FILES = sorted((HOME / ".github" / "workflows").glob("*.yaml"))
+
+
+def workflow(file: Path) -> Any:
+    return yaml.safe_load(file.read_text())
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_actions_are_pinned_by_digest_with_their_version(file: Path) -> None:
+    used = re.findall(r"uses: (.*)", file.read_text())
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_no_expression_stands_in_a_shell(file: Path) -> None:
+    for job in workflow(file)["jobs"].values():
+        for step in job["steps"]:
+            assert "${{" not in step.get("run", "")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_rights_are_given_job_by_job(file: Path) -> None:
+    found = workflow(file)
+    assert found["permissions"] == {}
+    assert "pull_request_target" not in found[True]  # `on` is a boolean in YAML 1.1
+
+
+def test_a_job_that_may_write_checks_out_nothing() -> None:
+    for file in FILES:
+        for name, job in workflow(file)["jobs"].items():
+            if job["permissions"].get("pull-requests") == "write":
+                assert not any("checkout" in step.get("uses", "") for step in job["steps"]), name
+
+
+LINT = workflow(HOME / ".github/workflows/lint-jobs.yaml")["jobs"]["lint"]
+
+
+def test_the_pull_request_is_judged_by_the_toolkit_of_its_base() -> None:
+    checkouts = [step["with"] for step in LINT["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+    scripts = [line.strip() for step in LINT["steps"] for line in step.get("run", "").splitlines()]
+
+    assert {each["path"]: each.get("ref") for each in checkouts} == {
+        "change": None,
+        "toolkit": "${{ github.base_ref || github.ref }}",
+    }
+    assert LINT["defaults"]["run"] == {"working-directory": "change"}
+    programs = [line.split()[0] for line in scripts]
+    assert [
+        each for each in programs if each not in ("mkdir", "echo") and not each.startswith("../toolkit/tools/")
+    ] == []
+
+
+def test_a_pull_request_that_changes_its_judge_is_judged_all_the_same(tmp_path: Path) -> None:
+    """The scripts of the workflow, run on a change that takes the rules out of the linter it brings."""
+    change = tmp_path / "change"
+    (tmp_path / "toolkit").symlink_to(HOME)
+    copy_parts(change, "base", "overlays", "clusters/lab-west", "jobs/research/gpt2-124m")
+    git(change, "init", "--quiet", "--initial-branch=main", "--template=")
+    git(change, "add", "--all")
+    git(change, "commit", "--quiet", "--message", "state")
+    git(change, "update-ref", "refs/remotes/origin/main", "HEAD")
+    (change / "tools/trainyard").mkdir(parents=True)
+    for program in ("lint-jobs", "diff-jobs"):
+        (change / "tools" / program).write_text("#!/bin/sh\necho 1 job passes\n")
+        (change / "tools" / program).chmod(0o755)
+    (change / "tools/trainyard/__init__.py").write_text("raise SystemExit(0)\n")
+    template = change / "base/run/pod-template.yaml"
+    template.write_text(template.read_text().replace("  spec:\n", "  spec:\n    hostPID: true\n", 1))
+
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(change / "tools")}
+    settings = {**os.environ, **cache, "BASE": "main", "NUMBER": "7"}
+    done = [
+        subprocess.run(["bash", "-e", "-c", step["run"]], cwd=change, env=settings, capture_output=True, text=True)
+        for step in LINT["steps"]
+        if "run" in step
+    ]
+
+    assert [each.returncode for each in done] == [1, 1, 0], [each.stderr for each in done]
+    assert all("error[SEC005]" in each.stdout for each in done)
+    assert "SEC005" in (tmp_path / "diff-jobs/comment.md").read_text()
+    assert (tmp_path / "lint-jobs.sarif").is_file()
+
+
+def owners(file: Path) -> dict[str, list[str]]:
+    """Who owns each file under version control: the last line that fits, as git reads its pattern."""
+    found: dict[str, list[str]] = {}
+    for line in file.read_text().splitlines():
+        pattern, *named = line.partition("#")[0].split() or [""]
+        if pattern:
+            fitting = git(HOME, "ls-files", "-z", "--cached", "--ignored", "--exclude", pattern).split("\0")
+            found |= dict.fromkeys(filter(None, fitting), named)
+    return found
+
+
+def test_what_judges_and_what_is_applied_has_an_owner() -> None:
+    owned = owners(HOME / ".github" / "CODEOWNERS")
+    tracked = set(git(HOME, "ls-files", "-z").split("\0")) - {""}
+
+    assert {name for name in tracked if not owned.get(name)} == {
+        name
+        for name in tracked
+        if name.startswith("jobs/") or (name.startswith("clusters/") and name.endswith("/flux/jobs/jobs.yaml"))
+    }
+
+
+@pytest.mark.slow_build
+def test_github_reads_them_as_they_are_meant() -> None:
+    """Keys, expressions, contexts, events, runners, and what a stranger writes in a script."""
+    done = subprocess.run(
+        [HOME / ".tools/actionlint/actionlint", "-shellcheck=", "-pyflakes=", *FILES],
+        cwd=HOME,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,1 @@
+"""Facts about programs that jobs run: variables, keys and arguments."""

@@ -1,0 +1,84 @@
+"""The page of each rule: for `explain`, and as Markdown for docs/rules/ (`tools/update-docs` writes them)."""
+
+import sys
+from collections.abc import Mapping
+from inspect import cleandoc
+from pathlib import Path
+
+from trainyard.docs.generated import update
+from trainyard.rules.examples import HEADINGS
+from trainyard.rules.index import all_rules
+from trainyard.rules.registry import Rule
+
+_FIXES = {
+    "none": "none",
+    "safe": "safe (`tools/lint-jobs --fix`)",
+    "unsafe": "unsafe: it changes what the job means (`tools/lint-jobs --fix=unsafe`)",
+}
+_HEADING_LINES = tuple(f"{heading}:" for heading in HEADINGS)
+
+
+def first_line(rule: Rule) -> str:
+    """What a rule says, in one line."""
+    return cleandoc(rule.page).splitlines()[0]
+
+
+def page(rule: Rule) -> str:
+    """A rule's page as plain text."""
+    return f"{rule.id} {rule.name} ({rule.severity.label}; fix: {rule.fix})\n\n{cleandoc(rule.page)}"
+
+
+def markdown(rule: Rule) -> str:
+    """A rule's page as Markdown, examples as YAML blocks."""
+    lines = [f"# {rule.id} {rule.name}", "", f"Severity: {rule.severity.label}", "", f"Fix: {_FIXES[rule.fix]}", ""]
+    block: list[str] | None = None
+    for line in [*cleandoc(rule.page).splitlines(), ""]:
+        if line in _HEADING_LINES:
+            lines += _fenced(block) if block else []
+            lines += [*([""] if lines[-1] else []), f"## {line.removesuffix(':')}", ""]
+            block = []
+        elif block is not None and (not line or line.startswith("    ")):
+            block.append(line.removeprefix("    "))
+        else:
+            lines += _fenced(block) if block is not None else []
+            block = None
+            lines.append(line)
+    lines += _fenced(block) if block is not None else []
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def catalogue(rules: Mapping[str, Rule]) -> str:
+    """The list of all rules as Markdown."""
+    rows = [
+        f"| [{rule.id}]({rule.id}.md) | {rule.name} | {rule.severity.label} | {rule.fix} | {first_line(rule)} |"
+        for rule in rules.values()
+    ]
+    fixing = sum(rule.fix != "none" for rule in rules.values())
+    head = ["# Rules", "", "Written by `tools/update-docs` from the rules themselves.", ""]
+    head += [
+        f"Of {len(rules)} rules, {fixing} know how to put right what they find: `--fix` makes the fixes that are safe,",
+        "`--fix=unsafe` also those that change what a job means. A safe rule may have some of the others too.",
+        "",
+    ]
+    return "\n".join([*head, "| id | name | severity | fix | what it says |", "|---|---|---|---|---|", *rows]) + "\n"
+
+
+def documents() -> dict[str, str]:
+    """File name to text of everything under docs/rules/."""
+    rules = all_rules()
+    return {"README.md": catalogue(rules), **{f"{rule.id}.md": markdown(rule) for rule in rules.values()}}
+
+
+def main() -> int:
+    """Write docs/rules/, or with --check say which of its files differ."""
+    folder = Path(__file__).resolve().parents[3] / "docs" / "rules"
+    return update({folder / name: text for name, text in documents().items()}, "the rules", folder.glob("*.md"))
+
+
+def _fenced(block: list[str] | None) -> list[str]:
+    text = "\n".join(block or []).strip("\n")
+    return ["```yaml", text, "```", ""] if text else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What the linter says: findings, how they are merged, kept and suppressed."""

@@ -1,0 +1,159 @@
+"""A folder that kustomize renders, as a unit with the place of every value."""
+
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+
+from trainyard.errors import InputError
+from trainyard.findings.finding import Finding, Position
+from trainyard.kustomize.contract import after_rendering, broken_wires, images_without_effect, vanished
+from trainyard.kustomize.deprecated import deprecated_fields
+from trainyard.kustomize.folder import FACTS, assembly
+from trainyard.kustomize.jobfile import check_facts
+from trainyard.kustomize.kustomization import Kustomization, load_graph
+from trainyard.kustomize.render import Rendering, render_one
+from trainyard.kustomize.replay import PatchRecord, Replay, replay
+from trainyard.kustomize.untaken import components_out_of_place, pods_untaken
+from trainyard.objects.manifests import place_in, way_to
+from trainyard.objects.objects import Object
+from trainyard.objects.origin import Trace
+from trainyard.objects.unit import Unit
+from trainyard.repository.discover import Target, TargetKind
+from trainyard.schemas.violation import describe
+from trainyard.yaml.fieldpath import Path
+from trainyard.yaml.nodes import Node
+from trainyard.yaml.sources import Sources
+
+
+class RenderedOrigin:
+    """Where the fields of rendered objects were written, and of the facts they were made from."""
+
+    def __init__(self, replayed: Replay, facts: dict[int, Node]) -> None:
+        self._replayed = replayed
+        self._facts = facts
+
+    def position(self, rendered: Object, path: Path, at_key: bool = False) -> Position | None:
+        """The place of a field, or of the nearest one above it that is there; None where it is not known."""
+        fact = self._facts.get(rendered.index)
+        return self._replayed.position(rendered, path, at_key) if fact is None else place_in(fact, path, at_key)
+
+    def trace(self, rendered: Object, path: Path) -> Trace | None:
+        """The way to a field; None where the replay of the kustomization came to something else than kustomize."""
+        fact = self._facts.get(rendered.index)
+        return self._replayed.trace(rendered, path) if fact is None else Trace(way_to(fact, path))
+
+
+class Prepared:
+    """A folder that was checked as far as its sources tell."""
+
+    def __init__(self, sources: Sources, target: Target) -> None:
+        self.sources = sources
+        self.target = target
+        self.findings: list[Finding] = []
+        """What is wrong already. Where there is something, the folder is not rendered."""
+        self.replayed: Replay | None = None
+        self.kustomization: Kustomization
+        self._check()
+
+    @property
+    def may_render(self) -> bool:
+        """True where nothing was found that rendering would trip over."""
+        return not self.findings
+
+    def _check(self) -> None:
+        folder = self.target.name
+        graph = load_graph(self.sources, folder)
+        self._kustomizations = graph.kustomizations
+        self.kustomization = graph.kustomizations[graph.folder]
+        is_job = self.target.kind is TargetKind.JOB
+        if is_job:
+            self.findings += self._job_file(f"{folder}/job.yaml")
+            if self.findings:
+                return
+        self.replayed = replay(self.sources.root, folder, self.sources)
+        if is_job:
+            self.findings += assembly(folder, self.kustomization, self.replayed, self.sources)
+            self.findings += components_out_of_place(folder, self._kustomizations, self.replayed)
+            if self.findings:
+                return
+        for patch in self.replayed.patches:
+            if patch.matched == 0 and (self.replayed.objects or self.replayed.facts):  # a list may be empty yet
+                raise _hits_nothing(patch)
+        if is_job:
+            self.findings += self._facts() or broken_wires(folder, self.replayed)
+
+    def _job_file(self, file: str) -> list[Finding]:
+        documents = self.sources.documents(file)
+        if len(documents) != 1:
+            raise InputError(f"expected one TrainingJob, found {len(documents) or 'no'} documents", file)
+        (document,) = documents
+        if document.tag != "map":
+            line, column = (document.mark.line, document.mark.column) if document.mark else (0, 0)
+            raise InputError(f"expected a TrainingJob, found {describe(document.value)}", file, line, column)
+        return [self._of_this_job(finding) for finding in check_facts(document, "TrainingJob", sources=self.sources)]
+
+    def _facts(self) -> list[Finding]:
+        assert self.replayed is not None
+        return [
+            self._of_this_job(finding)
+            for node in self.replayed.facts
+            if (kind := node.at(("kind",))) is not None and kind.value in FACTS
+            for finding in check_facts(node, kind.value, sources=self.sources)
+        ]
+
+    def _of_this_job(self, finding: Finding) -> Finding:
+        from dataclasses import replace
+
+        return replace(finding, jobs=(self.target.name,))
+
+    def unit(self, rendering: Rendering) -> tuple[Unit, RenderedOrigin]:
+        """What came out; adds what only the replay sees to `findings`. InputError where kustomize refused."""
+        assert self.replayed is not None
+        if rendering.error:
+            raise _refused(rendering, self.replayed, self.target.name)
+        objects = tuple(Object.of(data, index) for index, data in enumerate(rendering.objects))
+        nodes = dict(enumerate(self.replayed.facts, start=len(objects)))
+        facts = tuple(Object.of(node.plain(), index) for index, node in nodes.items())
+        is_job = self.target.kind is TargetKind.JOB
+        if is_job:
+            self.findings += after_rendering(self.target.name, self.replayed, objects)
+            self.findings += pods_untaken(self.target.name, self.kustomization, self.replayed)
+            self.findings += images_without_effect(self.target.name, self.kustomization.items("images"), objects)
+        self.findings += vanished(self.target.name, self.replayed)
+        self.findings += deprecated_fields(self.target.name, self._kustomizations, self.sources)
+        own = self.sources.documents(f"{self.target.name}/job.yaml")[0].plain() if is_job else {}
+        return Unit(self.target.name, is_job, objects, facts, own=own), RenderedOrigin(self.replayed, nodes)
+
+
+def rendered_alone(root: FilePath, target: Target, sources: Sources) -> tuple[Unit, RenderedOrigin, Mapping[str, str]]:
+    """One folder by itself: its unit, where its values were written, and what it was rendered from.
+
+    InputError for the first that is wrong with it; Fault where the renderer broke.
+    """
+    prepared = Prepared(sources, target)
+    if not prepared.may_render:
+        finding = prepared.findings[0]
+        at = finding.place.position
+        file, line, column = (at.file, at.line, at.column) if at else (target.name, 0, 0)
+        raise InputError(finding.message, file, line, column, finding.help)
+    rendering = render_one(root, target.name)
+    return *prepared.unit(rendering), rendering.reads
+
+
+def _refused(rendering: Rendering, replayed: Replay, folder: str) -> InputError:
+    """kustomize's error, at the patch that it is about where kustomize does not say which."""
+    if not rendering.error_line:
+        failed = next((patch.mark for patch in replayed.patches if patch.failed and patch.mark is not None), None)
+        if failed is not None:
+            return InputError(rendering.error, failed.file, failed.line, failed.column)
+    file = rendering.error_file or folder
+    return InputError(rendering.error, file, rendering.error_line, 1 if rendering.error_line else 0)
+
+
+def _hits_nothing(patch: PatchRecord) -> InputError:
+    at = patch.entry or patch.mark
+    message = "patch hits nothing: no object matches its target"
+    if at is None:
+        return InputError(message, patch.file)
+    return InputError(
+        message, at.file, at.line, at.column, "compare kind, name and namespace with the objects it is for"
+    )

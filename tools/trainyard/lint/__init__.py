@@ -1,0 +1,1 @@
+"""lint-jobs: from targets to findings."""

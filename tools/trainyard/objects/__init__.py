@@ -1,0 +1,1 @@
+"""Kubernetes objects, units of them, and changes of them as data."""

@@ -1,0 +1,1 @@
+"""What a repository holds and what Git knows of it."""
