@@ -13,7 +13,7 @@ from trainyard.controlplane import Client, Plane, Refused, running
 from trainyard.controlplane.definitions import load_definitions
 from trainyard.gitops.cluster import Platforms
 from trainyard.kustomize.render import render
-from trainyard.kustomize.rendered import Prepared
+from trainyard.kustomize.rendered import opened
 from trainyard.objects.objects import Object
 from trainyard.objects.unit import Unit
 from trainyard.repository.discover import Target, TargetKind
@@ -63,10 +63,7 @@ def units_of(folders: Sequence[str], root: Path) -> dict[str, Unit]:
     found = {}
     for folder, rendering in zip(folders, render(root, folders), strict=True):
         kind = TargetKind.JOB if (root / folder / "job.yaml").exists() else TargetKind.KUSTOMIZATION
-        prepared = Prepared(sources, Target(folder, kind))
-        assert not prepared.findings, prepared.findings
-        unit, origin = prepared.unit(rendering)
-        found[folder] = platforms.under(unit, origin)[0]
+        found[folder] = platforms.under(*opened(sources, Target(folder, kind), rendering).whole())[0]
     return found
 
 

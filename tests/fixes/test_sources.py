@@ -9,7 +9,8 @@ from tests.planted.checkout import LLAMA, Checkout
 from trainyard.findings.finding import Finding
 from trainyard.fixes.apply import edited
 from trainyard.fixes.plan import plan
-from trainyard.kustomize.rendered import Prepared, RenderedOrigin
+from trainyard.kustomize.render import render
+from trainyard.kustomize.rendered import RenderedOrigin, opened
 from trainyard.kustomize.replay import replay
 from trainyard.objects.objects import Object
 from trainyard.objects.remedy import Remedy, put, remove, rename, reword
@@ -48,7 +49,8 @@ def test_a_job_folder_is_mended(checkout: Checkout, rule: str, file: str, good: 
 
 
 def _said(root: Path) -> list[Finding]:
-    return Prepared(Sources(root), Target(LLAMA, TargetKind.JOB)).findings
+    (rendering,) = render(root, [LLAMA])
+    return opened(Sources(root), Target(LLAMA, TargetKind.JOB), rendering).findings
 
 
 def test_fields_that_a_schema_refuses_are_renamed_and_requoted(tmp_path: Path) -> None:

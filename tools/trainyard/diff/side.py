@@ -12,7 +12,7 @@ from trainyard.gitops.applied import followed
 from trainyard.gitops.cluster import Platforms
 from trainyard.kustomize.kustomization import load_graph
 from trainyard.kustomize.render import Rendering, render
-from trainyard.kustomize.rendered import Prepared
+from trainyard.kustomize.rendered import opened
 from trainyard.objects.unit import Unit
 from trainyard.plan.forecast import Forecast, Wishes, forecast
 from trainyard.plan.job import Unplannable, job_of, run_of
@@ -119,10 +119,10 @@ class Looked:
     def _unit(self) -> Unit | str:
         rendering = self.side.renderings[self.folder]
         try:
-            prepared = Prepared(self.side.sources, Target(self.folder, TargetKind.JOB))
-            if prepared.findings:
-                return prepared.findings[0].message
-            unit, origin = prepared.unit(rendering)
+            made = opened(self.side.sources, Target(self.folder, TargetKind.JOB), rendering)
+            if made.made is None:
+                return made.findings[0].message
+            unit, origin = made.made
             with suppress(InputError):  # a broken platform is told of itself
                 unit, _ = self.side.platforms.under(unit, origin)
             return unit

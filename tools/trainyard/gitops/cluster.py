@@ -3,24 +3,20 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from trainyard.cache import ABSENT, Cache
 from trainyard.errors import InputError
 from trainyard.findings.finding import Position
 from trainyard.kustomize.kustomization import has_kustomization, load_graph
 from trainyard.kustomize.render import Rendering, render
+from trainyard.kustomize.rendered import OriginLater, opened
 from trainyard.objects.objects import Object
 from trainyard.objects.origin import Origin, Trace
 from trainyard.objects.unit import Unit
 from trainyard.repository.discover import KUSTOMIZATION_NAMES, Target, TargetKind
 from trainyard.yaml.fieldpath import Path as FieldPath
 from trainyard.yaml.sources import Sources
-
-if TYPE_CHECKING:
-    from trainyard.kustomize.rendered import Prepared
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")
 _OUR_GROUP = "trainyard.dev/"
@@ -77,14 +73,15 @@ class Platforms:
         if not all(isinstance(data, dict) for data in entry.result):
             return False
         objects = tuple(Object.of(data, index) for index, data in enumerate(entry.result))
-        self._known[folder] = Platform(objects, _Late(self._sources, folder, entry.result), entry.reads)
+        self._known[folder] = Platform(
+            objects, OriginLater(self._sources, _platform(folder), entry.result), entry.reads
+        )
         return True
 
     def keep(self, folder: str, rendering: Rendering) -> None:
         """Keep what a platform folder came to."""
         try:
-            prepared = _prepared(self._sources, Target(folder, TargetKind.KUSTOMIZATION))
-            unit, origin = prepared.unit(rendering)
+            unit, origin = opened(self._sources, _platform(folder), rendering).whole()
             self._known[folder] = Platform(unit.objects, origin, rendering.reads)
             if self._cache is not None and self._steady is not None and self._steady(rendering.reads):
                 self._cache.put(_key(folder), rendering.reads, (), rendering.objects)
@@ -137,34 +134,8 @@ def _key(folder: str) -> str:
     return f"platform\0{folder}"
 
 
-class _Late:
-    """The origin of a platform that an earlier run rendered: few runs ask where anything of it was written."""
-
-    def __init__(self, sources: Sources, folder: str, objects: list[dict[str, Any]]) -> None:
-        self._sources = sources
-        self._rendering = Rendering(folder, objects, {}, "")
-
-    @cached_property
-    def _origin(self) -> Origin | None:
-        try:
-            target = Target(self._rendering.folder, TargetKind.KUSTOMIZATION)
-            return _prepared(self._sources, target).unit(self._rendering)[1]
-        except InputError:
-            return None
-
-    def position(self, rendered: Object, path: FieldPath, at_key: bool = False) -> Position | None:
-        """The place of a field; None where its file has changed since."""
-        return None if self._origin is None else self._origin.position(rendered, path, at_key)
-
-    def trace(self, rendered: Object, path: FieldPath) -> Trace | None:
-        """The way to a field; None where its file has changed since."""
-        return None if self._origin is None else self._origin.trace(rendered, path)
-
-
-def _prepared(sources: Sources, target: Target) -> "Prepared":
-    from trainyard.kustomize.rendered import Prepared
-
-    return Prepared(sources, target)
+def _platform(folder: str) -> Target:
+    return Target(folder, TargetKind.KUSTOMIZATION)
 
 
 def platforms_named(sources: Sources, files: Iterable[str]) -> list[str]:

@@ -1,7 +1,10 @@
 """A folder that kustomize renders, as a unit with the place of every value."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path as FilePath
+from typing import Any
 
 from trainyard.errors import InputError
 from trainyard.findings.finding import Finding, Position
@@ -15,7 +18,7 @@ from trainyard.kustomize.replay import PatchRecord, Replay, replay
 from trainyard.kustomize.untaken import components_out_of_place, pods_untaken
 from trainyard.objects.manifests import place_in, way_to
 from trainyard.objects.objects import Object
-from trainyard.objects.origin import Trace
+from trainyard.objects.origin import Origin, Trace
 from trainyard.objects.unit import Unit
 from trainyard.repository.discover import Target, TargetKind
 from trainyard.schemas.violation import describe
@@ -42,22 +45,79 @@ class RenderedOrigin:
         return self._replayed.trace(rendered, path) if fact is None else Trace(way_to(fact, path))
 
 
-class Prepared:
-    """A folder that was checked as far as its sources tell."""
+class RendererEnded(InputError):
+    """The renderer ended while it had this folder: a fault of the renderer or of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A rendered folder, as far as the stages before the rules come with it."""
+
+    made: tuple[Unit, Origin] | None
+    """Its unit, and where its values were written; None where its sources are wrong already: `findings` say how."""
+    findings: list[Finding]
+
+    def whole(self) -> tuple[Unit, Origin]:
+        """The unit and its origin. InputError for the first finding where there is none."""
+        if self.made is not None:
+            return self.made
+        finding = self.findings[0]
+        at = finding.place.position or Position(finding.jobs[0], 0, 0)
+        raise InputError(finding.message, at.file, at.line, at.column, finding.help)
+
+
+def opened(sources: Sources, target: Target, rendering: Rendering) -> Opened:
+    """A folder and what kustomize made of it.
+
+    InputError where the folder cannot be read or kustomize refused it; RendererEnded where the renderer ended.
+    """
+    return _Folder(sources, target).opened(rendering)
+
+
+def opened_alone(root: FilePath, target: Target, sources: Sources) -> tuple[Unit, Origin, Mapping[str, str]]:
+    """One folder by itself: its unit, where its values were written, and the digest of each file it was rendered from.
+
+    InputError for the first that is wrong with it; Fault where the renderer ended.
+    """
+    folder = _Folder(sources, target)
+    rendering = Rendering(target.name, [], {}, "") if folder.findings else render_one(root, target.name)
+    return *folder.opened(rendering).whole(), rendering.reads
+
+
+class OriginLater:
+    """Where the values of a folder were written that was rendered before: it is read again once somebody asks."""
+
+    def __init__(self, sources: Sources, target: Target, objects: list[dict[str, Any]]) -> None:
+        self._sources = sources
+        self._target = target
+        self._rendering = Rendering(target.name, objects, {}, "")
+
+    @cached_property
+    def _origin(self) -> Origin | None:
+        try:
+            return opened(self._sources, self._target, self._rendering).whole()[1]
+        except InputError:  # a file has changed since
+            return None
+
+    def position(self, rendered: Object, path: Path, at_key: bool = False) -> Position | None:
+        """The place of a field, or of the nearest one above it that is there; None where a file has changed since."""
+        return None if self._origin is None else self._origin.position(rendered, path, at_key)
+
+    def trace(self, rendered: Object, path: Path) -> Trace | None:
+        """The way to a field; None where a file has changed since."""
+        return None if self._origin is None else self._origin.trace(rendered, path)
+
+
+class _Folder:
+    """A folder that was checked as far as its sources tell. Where `findings` has something, it is not opened."""
 
     def __init__(self, sources: Sources, target: Target) -> None:
         self.sources = sources
         self.target = target
         self.findings: list[Finding] = []
-        """What is wrong already. Where there is something, the folder is not rendered."""
         self.replayed: Replay | None = None
         self.kustomization: Kustomization
         self._check()
-
-    @property
-    def may_render(self) -> bool:
-        """True where nothing was found that rendering would trip over."""
-        return not self.findings
 
     def _check(self) -> None:
         folder = self.target.name
@@ -105,9 +165,10 @@ class Prepared:
 
         return replace(finding, jobs=(self.target.name,))
 
-    def unit(self, rendering: Rendering) -> tuple[Unit, RenderedOrigin]:
-        """What came out; adds what only the replay sees to `findings`. InputError where kustomize refused."""
-        assert self.replayed is not None
+    def opened(self, rendering: Rendering) -> Opened:
+        """With what came out, and with what only the replay sees."""
+        if self.findings or self.replayed is None:
+            return Opened(None, self.findings)
         if rendering.error:
             raise _refused(rendering, self.replayed, self.target.name)
         objects = tuple(Object.of(data, index) for index, data in enumerate(rendering.objects))
@@ -121,26 +182,14 @@ class Prepared:
         self.findings += vanished(self.target.name, self.replayed)
         self.findings += deprecated_fields(self.target.name, self._kustomizations, self.sources)
         own = self.sources.documents(f"{self.target.name}/job.yaml")[0].plain() if is_job else {}
-        return Unit(self.target.name, is_job, objects, facts, own=own), RenderedOrigin(self.replayed, nodes)
-
-
-def rendered_alone(root: FilePath, target: Target, sources: Sources) -> tuple[Unit, RenderedOrigin, Mapping[str, str]]:
-    """One folder by itself: its unit, where its values were written, and what it was rendered from.
-
-    InputError for the first that is wrong with it; Fault where the renderer broke.
-    """
-    prepared = Prepared(sources, target)
-    if not prepared.may_render:
-        finding = prepared.findings[0]
-        at = finding.place.position
-        file, line, column = (at.file, at.line, at.column) if at else (target.name, 0, 0)
-        raise InputError(finding.message, file, line, column, finding.help)
-    rendering = render_one(root, target.name)
-    return *prepared.unit(rendering), rendering.reads
+        unit = Unit(self.target.name, is_job, objects, facts, own=own)
+        return Opened((unit, RenderedOrigin(self.replayed, nodes)), self.findings)
 
 
 def _refused(rendering: Rendering, replayed: Replay, folder: str) -> InputError:
     """kustomize's error, at the patch that it is about where kustomize does not say which."""
+    if rendering.broke:
+        return RendererEnded(rendering.error, folder)
     if not rendering.error_line:
         failed = next((patch.mark for patch in replayed.patches if patch.failed and patch.mark is not None), None)
         if failed is not None:

@@ -301,18 +301,19 @@ class Judge:
             yield target.name
 
     def _unit(self, result: "Result", rendering: "Rendering") -> tuple[Unit, Origin] | None:
-        from trainyard.kustomize.rendered import Prepared
+        from trainyard.kustomize.rendered import RendererEnded, opened
 
         with result.failing():
-            prepared = Prepared(self.sources, result.target)
-            result.findings = prepared.findings
-            if not prepared.may_render:
+            try:
+                made = opened(self.sources, result.target, rendering)
+            except RendererEnded as ended:
+                result.findings.append(broken_finding(ended.message, result.target.name))
                 return None
-            if rendering.broke:
-                result.findings.append(broken_finding(rendering.error, result.target.name))
+            result.findings = made.findings
+            if made.made is None:
                 return None
-            unit, origin = prepared.unit(rendering)
             result.reads = rendering.reads
+            unit, origin = made.made
             _check_number(unit)
             return self._on_platform(result, unit, origin)
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.errors import Fault, InputError, UsageError
 from trainyard.gitops.cluster import Platforms
-from trainyard.kustomize.rendered import rendered_alone
+from trainyard.kustomize.rendered import opened_alone
 from trainyard.objects.manifests import read_manifests
 from trainyard.objects.objects import Object
 from trainyard.objects.origin import Origin
@@ -84,7 +84,7 @@ def _of_its_pod(launch: Launch) -> bool:
 
 
 def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Path) -> Loaded:
-    bare, own, reads = rendered_alone(root, target, sources)
+    bare, own, reads = opened_alone(root, target, sources)
     unit, origin = Platforms(root, sources).under(bare, own)
     training_job, asked = bare.fact("TrainingJob"), scale
     if training_job is None:

@@ -6,25 +6,23 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import IO
 
 from trainyard.commandline import Progress
 from trainyard.errors import InputError
-from trainyard.findings.finding import Finding, Position
+from trainyard.findings.finding import Finding
 from trainyard.findings.suppress import Suppression, find
-from trainyard.kustomize.render import Rendering, render
-from trainyard.kustomize.rendered import Prepared
+from trainyard.kustomize.kustomization import load_graph
+from trainyard.kustomize.render import render
+from trainyard.kustomize.rendered import OriginLater, opened
 from trainyard.lint.outcome import Judgement
 from trainyard.lint.result import finding_of, input_finding
 from trainyard.objects.manifests import read_manifests
-from trainyard.objects.objects import Object
-from trainyard.objects.origin import Origin, Trace
+from trainyard.objects.origin import Origin
 from trainyard.objects.unit import Unit
 from trainyard.repository.discover import Target, TargetKind
 from trainyard.rules.registry import Problem, Rule
-from trainyard.yaml.fieldpath import Path as FieldPath
 from trainyard.yaml.sources import Sources
 
 ANYWHERE = ""
@@ -72,16 +70,18 @@ class Shelf:
     def put(self, targets: Sequence[Target], progress: Progress) -> list[Made]:
         """Render targets and put their objects away. Those that cannot be judged get a finding instead."""
         made = [Made(target) for target in targets]
-        asked: deque[tuple[Made, Prepared]] = deque()
+        asked: deque[Made] = deque()
         for rendering in render(self._root, self._folders(made, asked)):
-            each, prepared = asked.popleft()
+            each = asked.popleft()
             try:
-                unit, _ = prepared.unit(rendering)
+                folder = opened(self._sources, each.target, rendering)
             except InputError as error:
                 each.findings.append(input_finding(error, each.target.name))
             else:
                 progress(f"rendered {each.target.name}")
-                self._put(each, unit)
+                each.findings += folder.findings
+                if folder.made is not None:
+                    self._put(each, folder.made[0])
             self._sources.forget(each.target.name)
         return made
 
@@ -92,10 +92,10 @@ class Shelf:
                 continue
             self._file.seek(each.place)
             unit: Unit = pickle.load(self._file)
-            yield each, unit, _Late(self._sources, each.target, unit)
+            yield each, unit, self._origin(each.target, unit)
             self._sources.forget(each.target.name)
 
-    def _folders(self, made: Iterable[Made], asked: "deque[tuple[Made, Prepared]]") -> Iterator[str]:
+    def _folders(self, made: Iterable[Made], asked: deque[Made]) -> Iterator[str]:
         """Folders that may be rendered. What kustomize is not needed for is put away on the way."""
         for each in made:
             target = each.target
@@ -103,14 +103,12 @@ class Shelf:
                 if target.kind is TargetKind.MANIFESTS:
                     self._put(each, read_manifests(target.name, target.files, self._sources)[0])
                     continue
-                prepared = Prepared(self._sources, target)
+                load_graph(self._sources, target.name)
             except InputError as error:
                 each.findings.append(input_finding(error, target.name))
                 continue
-            each.findings += prepared.findings
-            if prepared.may_render:
-                asked.append((each, prepared))
-                yield target.name
+            asked.append(each)
+            yield target.name
 
     def _put(self, made: Made, unit: Unit) -> None:
         fact = unit.fact("Cluster")
@@ -120,27 +118,8 @@ class Shelf:
         made.place = self._file.seek(0, os.SEEK_END)
         pickle.dump(unit, self._file)
 
-
-class _Late:
-    """Where the fields of a target were written. It is read again for this, since few runs ask."""
-
-    def __init__(self, sources: Sources, target: Target, unit: Unit) -> None:
-        self._sources = sources
-        self._target = target
-        self._unit = unit
-
-    @cached_property
-    def _origin(self) -> Origin:
-        target = self._target
+    def _origin(self, target: Target, unit: Unit) -> Origin:
+        """Where the fields of a target were written. Its files are read again for this: few runs ask of a folder."""
         if target.kind is TargetKind.MANIFESTS:
             return read_manifests(target.name, target.files, self._sources)[1]
-        rendering = Rendering(target.name, [item.data for item in self._unit.objects], {}, "")
-        return Prepared(self._sources, target).unit(rendering)[1]
-
-    def position(self, rendered: Object, path: FieldPath, at_key: bool = False) -> Position | None:
-        """The place of a field, or of the nearest one above it that is there."""
-        return self._origin.position(rendered, path, at_key)
-
-    def trace(self, rendered: Object, path: FieldPath) -> Trace | None:
-        """The way to a field."""
-        return self._origin.trace(rendered, path)
+        return OriginLater(self._sources, target, [item.data for item in unit.objects])
