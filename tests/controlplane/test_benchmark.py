@@ -14,7 +14,8 @@ from tests.controlplane.steps import drive
 from trainyard.benchmark.create import make
 from trainyard.controlplane import Refused
 
-pytestmark = pytest.mark.controlplane
+# Of the chain a pull request changes little, and Argo's controller takes six minutes to build.
+pytestmark = [pytest.mark.controlplane, pytest.mark.long]
 JOBS = ("collectives", "gpt-3", "llama-70b")
 
 
