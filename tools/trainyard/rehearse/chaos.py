@@ -4,7 +4,8 @@ import os
 import re
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -205,7 +206,8 @@ class Chaos:
                 self.cuts.append(each)
                 self.given_up = engine.given_up
             case "fill-disk" if self.disk is not None:
-                _fill(self.disk)
+                with _stopped(engine):
+                    _fill(self.disk)
                 self.given_up = engine.given_up
             case "slow-disk" if self.disks is not None:
                 self.disks.slow(each.claim, each.bytes_per_second)
@@ -242,10 +244,27 @@ def _victim(engine: Engine) -> RunningPod:
     return (ranks or pods)[-1]
 
 
+def _every_process(pods: Iterable[RunningPod]) -> list[int]:
+    roots = [process.pid for pod in pods for _, process in pod.processes() if process.pid is not None]
+    return [each.pid for found in below(roots).values() for each in found]
+
+
+@contextmanager
+def _stopped(engine: Engine) -> Iterator[None]:
+    """No process of a pod runs in here: tiny steps would reach the end of the run before the disk is full."""
+    every = _every_process(engine.pods.values())
+    try:
+        for pid in every:
+            signal_process(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in every:
+            signal_process(pid, signal.SIGCONT)
+
+
 def _kill_rank(engine: Engine) -> None:
     pod = _victim(engine)
-    roots = [process.pid for _, process in pod.processes() if process.pid is not None]
-    every = [each.pid for found in below(roots).values() for each in found]
+    every = _every_process([pod])
     ranks = [(int(number), pid) for pid in every if (number := variable(pid, RANK)) is not None and number.isdigit()]
     if ranks:
         signal_process(max(ranks)[1], signal.SIGKILL)
