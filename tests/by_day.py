@@ -1,9 +1,38 @@
 """Which of a test's parameters a pull request waits for; the others are long proofs."""
 
-from collections.abc import Iterable
-from typing import Any
+import os
+import random
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
+
+T = TypeVar("T")
+SEED = "TRAINYARD_SEED"
+COVER = "TRAINYARD_COVER"
+"""How many choices at a time the product tests cover; ALL at night."""
+ALL = "all"
+
+
+def seed() -> str:
+    """What a draw depends on: TRAINYARD_SEED, or the commit."""
+    if given := os.environ.get(SEED):
+        return given
+    home = Path(__file__).resolve().parents[1]
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=home, capture_output=True, text=True, check=False)
+    return done.stdout.strip()[:12] or "no commit"
+
+
+def takes_everything() -> bool:
+    """True at night: nothing is drawn."""
+    return os.environ.get(COVER) == ALL
+
+
+def sample(every: Sequence[T], count: int) -> list[T]:
+    """A few that the commit draws; all of them at night."""
+    return list(every) if takes_everything() else random.Random(seed()).sample(every, min(count, len(every)))
 
 
 def by_day(every: Iterable[Any], *chosen: Any) -> list[Any]:

@@ -17,16 +17,20 @@ _OFTEN = 0.2
 
 
 def main(most: int) -> None:
-    """Watch until that process says null, or ends. Each line is JSON: the test that begins, empty where one ended."""
+    """Watch until that process says null, or ends. Each line is JSON: the test that begins, empty where one ended.
+
+    Memory is a test's if nothing was said since before it was measured: another test may be far on by now.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    watched, running = os.getppid(), ""
+    watched, running, held = os.getppid(), "", 0
     for line in _lines(watched):
         if line:
-            running = json.loads(line)
+            running, held = json.loads(line), 0
         if running is None:
             return
-        if running and _memory(watched) > most:
+        before, held = held, _memory(watched)
+        if running and not line and before > most:
             _say(f"{running} needs more than {most >> 20} MiB of memory: its process is ended")
             with contextlib.suppress(ProcessLookupError):
                 os.kill(watched, signal.SIGKILL)

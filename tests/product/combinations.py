@@ -3,7 +3,6 @@
 import itertools
 import os
 import random
-import subprocess
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,14 +10,11 @@ from typing import NamedTuple
 
 import yaml
 
-from tests.bases.matrix import REPOSITORY, SOURCE, base_line, cluster_line, replaced, without_jobs
+from tests.bases.matrix import SOURCE, base_line, cluster_line, replaced, without_jobs
+from tests.by_day import COVER, seed, takes_everything
 from tests.product.patches import ANNOTATION, LABEL, PATCHES
 from trainyard.docs import matrix
 from trainyard.docs.matrix import NONE, REFUSED, Refusal, clusters, holds, refusal
-
-SEED = "TRAINYARD_SEED"
-COVER = "TRAINYARD_COVER"
-ALL = "all"
 
 
 class Combination(NamedTuple):
@@ -76,19 +72,6 @@ def refused() -> tuple[tuple[Combination, Refusal], ...]:
             if combination.refusal is each:
                 found.append((combination, each))
     return tuple(found)
-
-
-def seed() -> str:
-    """What the draw depends on: TRAINYARD_SEED, or the commit."""
-    if given := os.environ.get(SEED):
-        return given
-    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    return done.stdout.strip()[:12] or "no commit"
-
-
-def takes_everything() -> bool:
-    """True at night: nothing is drawn."""
-    return os.environ.get(COVER) == ALL
 
 
 def drawn() -> tuple[Combination, ...]:

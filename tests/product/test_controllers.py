@@ -7,9 +7,10 @@ from contextlib import ExitStack
 import pytest
 
 from tests.bases.matrix import list_jobs
+from tests.by_day import seed, takes_everything
 from tests.controlplane.comparison import differences
 from tests.controlplane.harness import Ground, ground_for, unit_of
-from tests.product.combinations import Combination, cover, names, repository, seed, takes_everything, write
+from tests.product.combinations import Combination, cover, names, repository, write
 from trainyard.docs.matrix import clusters
 from trainyard.objects.unit import Unit
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from tests.bases.matrix import list_jobs
+from tests.by_day import ALL, COVER, seed
 from tests.controlplane.harness import units_of
 from tests.product.combinations import (
-    ALL,
-    COVER,
     Combination,
     cover,
     drawn,
@@ -21,7 +20,6 @@ from tests.product.combinations import (
     names,
     refused,
     repository,
-    seed,
     write,
 )
 from tests.product.effects import missing

@@ -1,13 +1,13 @@
 """What goes together meets, trains and saves in a rehearsal: a few that the commit draws, every pair at night."""
 
-import random
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from tests.bases.matrix import list_jobs
-from tests.product.combinations import Combination, cover, names, repository, seed, takes_everything, write
+from tests.by_day import sample, seed
+from tests.product.combinations import Combination, cover, names, repository, write
 from tests.rehearse.rehearsing import Rehearsed, rehearse, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
@@ -18,8 +18,7 @@ OPTIONS = ("--gpus-per-node", "1", "--once")
 
 def rehearsed() -> tuple[Combination, ...]:
     """Some of the pairs, or all of them where everything is taken."""
-    pairs = cover(2, seed())
-    return pairs if takes_everything() else tuple(random.Random(seed()).sample(pairs, A_FEW))
+    return tuple(sample(cover(2, seed()), A_FEW))
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,8 @@
 """Every job of the repository meets, trains, saves and resumes, in a network as strict as the cluster's."""
 
-import random
-
 import pytest
 
-from tests.product.combinations import seed, takes_everything
+from tests.by_day import sample
 from tests.rehearse.rehearsing import Rehearsed, jobs, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
@@ -17,7 +15,7 @@ ELSEWHERE = ("jobs/research/gpt2-124m", "jobs/research/gpt2-774m", "jobs/researc
 """test_chaos.py rehearses the bases of these by day: what a job comes back from, it meets, trains and resumes in."""
 OTHERS = sorted(TRAIN.keys() - set(ELSEWHERE))
 A_FEW = 2
-BY_DAY = () if takes_everything() else random.Random(seed()).sample(OTHERS, min(A_FEW, len(OTHERS)))
+BY_DAY = sample(OTHERS, A_FEW)
 """Of the others, each with a base of its own, the commit draws a few. At night all are rehearsed."""
 
 
