@@ -3,7 +3,7 @@
 import os
 import random
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,12 +31,17 @@ def takes_everything() -> bool:
 
 
 def sample(every: Sequence[T], count: int) -> list[T]:
-    """A few that the commit draws; all of them at night."""
-    return list(every) if takes_everything() else random.Random(seed()).sample(every, min(count, len(every)))
+    """A few that the commit draws."""
+    return random.Random(seed()).sample(every, min(count, len(every)))
+
+
+def marks(value: Any, chosen: Collection[Any]) -> list[pytest.MarkDecorator]:
+    """Those of one parameter. At night all parameters are long proofs, so that the draw leaves none out."""
+    return [] if value in chosen and not takes_everything() else [pytest.mark.long]
 
 
 def by_day(every: Iterable[Any], *chosen: Any) -> list[Any]:
     """Parameters of a test: those that are not chosen run with tools/test --nightly alone."""
     values = list(every)
     assert all(each in values for each in chosen), f"not all of {chosen} are among {values}"
-    return [each if each in chosen else pytest.param(each, marks=pytest.mark.long) for each in values]
+    return [pytest.param(each, marks=marks(each, chosen)) for each in values]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.by_day import by_day, sample
 from tests.cli.command import HOME, LLAMA, Repository, command, environment
 from trainyard.cache import _COMMON, Cache, Digests
 
@@ -113,8 +114,12 @@ def test_what_killed_runs_left_is_removed_by_a_later_one(broken: Repository) -> 
     assert (old.exists(), new.exists()) == (False, True)
 
 
-@pytest.mark.parametrize(("level", "mode"), [("trainyard", 0o777), ("repository", 0o770), ("repository", 0o702)])
-def test_a_folder_that_others_may_write_is_not_used(broken: Repository, level: str, mode: int) -> None:
+OPEN = [("trainyard", 0o777), ("repository", 0o770), ("repository", 0o702)]
+
+
+@pytest.mark.parametrize("folder_and_mode", by_day(OPEN, *sample(OPEN, 1)), ids=str)
+def test_a_folder_that_others_may_write_is_not_used(broken: Repository, folder_and_mode: tuple[str, int]) -> None:
+    level, mode = folder_and_mode
     assert [unchanged(broken), unchanged(broken)] == [1, 2]
     folder = folder_of(broken)
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from tests.bases.matrix import list_jobs
-from tests.by_day import sample, seed
+from tests.by_day import sample, seed, takes_everything
 from tests.product.combinations import Combination, cover, names, repository, write
 from tests.rehearse.rehearsing import Rehearsed, rehearse, said
 
@@ -18,7 +18,8 @@ OPTIONS = ("--gpus-per-node", "1", "--once")
 
 def rehearsed() -> tuple[Combination, ...]:
     """Some of the pairs, or all of them where everything is taken."""
-    return tuple(sample(cover(2, seed()), A_FEW))
+    pairs = cover(2, seed())
+    return pairs if takes_everything() else tuple(sample(pairs, A_FEW))
 
 
 @pytest.fixture(scope="module")

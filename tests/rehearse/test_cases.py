@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.by_day import sample
+from tests.by_day import marks, sample
 from tests.rehearse.rehearsing import HOME, Rehearsed, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
@@ -37,7 +37,7 @@ BY_DAY = sample(sorted({case.parent for case in CASES}), A_FEW)
 def half(name: str) -> list[Any]:
     """The good or the bad half of each case: the words that rehearse it, and its file."""
     return [
-        pytest.param(words, case, id=case.parent.name, marks=[] if case.parent in BY_DAY else [pytest.mark.long])
+        pytest.param(words, case, id=case.parent.name, marks=marks(case.parent, BY_DAY))
         for case, words in CASES.items()
         if case.stem == name
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.by_day import sample
+from tests.by_day import marks, sample
 from tests.rehearse.rehearsing import Rehearsed, jobs, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
@@ -22,7 +22,7 @@ BY_DAY = sample(OTHERS, A_FEW)
 @pytest.mark.claim("passes-here-trains", "mpi-environment")
 @pytest.mark.parametrize(
     "rehearsed",
-    [pytest.param(words, id=job, marks=[] if job in BY_DAY else [pytest.mark.long]) for job, words in TRAIN.items()],
+    [pytest.param(words, id=job, marks=marks(job, BY_DAY)) for job, words in TRAIN.items()],
     indirect=True,
 )
 def test_every_job_trains_and_resumes(rehearsed: Rehearsed) -> None:

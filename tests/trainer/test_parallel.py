@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.by_day import by_day
 from tests.trainer import independent
 from tests.trainer.conftest import MODELS, WAYS, Run, Trained, Trainer, ended, started
 from trainer import model as models
@@ -51,7 +52,7 @@ def test_every_way_trains_the_model_that_other_code_trains(
 
 
 @pytest.mark.claim("trains-what-other-code-trains")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", by_day(WAYS, "fsdp", "zero3"))
 def test_so_do_four_ranks(trained: Trained, reference: Reference, way: str) -> None:
     run, _ = trained(way, 4)
 
@@ -74,7 +75,7 @@ def test_layers_that_are_computed_again_may_be_shared_out(train: Trainer, one_ra
     assert run.curve == pytest.approx(one_rank.curve, rel=TOLERANCE), run.errors
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", by_day(WAYS, "fsdp", "zero2"))
 def test_layers_that_are_computed_again_train_alike(train: Trainer, one_rank: Run, way: str) -> None:
     run = train("run=again", *WAYS[way], "activation_checkpointing=full", "steps=4", ranks=2)
 
@@ -132,7 +133,7 @@ def test_the_host_waits_once_in_a_step(train: Trainer, way: str) -> None:
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-@pytest.mark.parametrize("way", ["ddp", "fsdp"])
+@pytest.mark.parametrize("way", by_day(["ddp", "fsdp"], "fsdp"))
 def test_low_precision_stays_near(train: Trainer, one_rank: Run, way: str, precision: str) -> None:
     run = train("run=low", *WAYS[way], f"precision={precision}", ranks=2)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.by_day import marks
 from tests.worlds import APART, HOSTS, OPERATED_HOSTS, PAIRS, PYTORCH_JOB, REFUSED, TOGETHER, WAITS, Pair
 
 pytestmark = pytest.mark.torch
@@ -98,13 +99,13 @@ def verdict(folder: Path) -> str:
     return WAITS if 124 in codes else REFUSED if any(codes) else "\n".join(logs)
 
 
-ONE_EACH = ("torchrun", "torchrun-by-variables", "accelerate", "deepspeed", "mpirun", "python-of-an-operator")
-"""Of each launcher one. What launchers do changes with the locks alone: the others are tried at night."""
+BY_DAY = ("torchrun", "deepspeed", "mpirun", "python-of-an-operator")
+"""What launchers do changes with the locks alone: the others are tried at night."""
 
 
 @pytest.mark.parametrize(
     "pair",
-    [pytest.param(pair, id=name, marks=() if name in ONE_EACH else pytest.mark.long) for name, pair in PAIRS.items()],
+    [pytest.param(pair, id=name, marks=marks(name, BY_DAY)) for name, pair in PAIRS.items()],
 )
 def test_real_launchers_make_of_two_pods_what_is_said(pair: Pair, tmp_path: Path) -> None:
     if shutil.which(pair.command.split()[0], path=PATH) is None:
