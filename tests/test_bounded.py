@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from trainyard import limits
-from trainyard.bounded import Ended, Here, call, each, unbounded
+from trainyard.bounded import Here, ItemEnd, call, each, unbounded
 from trainyard.errors import Fault, InputError, UsageError
 
 pytestmark = pytest.mark.commands
 
 HOME = Path(__file__).resolve().parents[1]
-MEMORY = Ended("rule", "needs more than 300 MiB of memory to judge", too_much=True)
-TIME = Ended("rule", "takes longer than 1 s of processor time to judge", too_much=True)
+MEMORY = ItemEnd("rule", "needs more than 300 MiB of memory to judge", too_much=True)
+TIME = ItemEnd("rule", "takes longer than 1 s of processor time to judge", too_much=True)
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "JUDGE_SECONDS", 1)
 
 
-def answered(harm: Callable[[], object], count: int = 5, at: int = 2) -> dict[int, bytes | Ended]:
+def answered(harm: Callable[[], object], count: int = 5, at: int = 2) -> dict[int, bytes | ItemEnd]:
     """What comes of some items, one of which does harm."""
 
     def work(items: Sequence[int], here: Here) -> Generator[tuple[int, bytes], None, None]:
@@ -95,9 +95,9 @@ def loop_that_takes_no_signal() -> None:
         (lambda: os._exit(7), "exit code 7"),
     ],
 )
-def test_an_item_that_asks_for_too_much_ends_alone(harm: Callable[[], object], ended: Ended | str) -> None:
+def test_an_item_that_asks_for_too_much_ends_alone(harm: Callable[[], object], ended: ItemEnd | str) -> None:
     if isinstance(ended, str):
-        ended = Ended("rule", f"stopped the process that judges it ({ended})", too_much=False)
+        ended = ItemEnd("rule", f"stopped the process that judges it ({ended})", too_much=False)
 
     assert answered(harm) == {0: b"0", 1: b"1", 2: ended, 3: b"3", 4: b"4"}
 
@@ -129,7 +129,7 @@ def test_an_item_that_waits_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch
 
     found = answered(lambda: time.sleep(600))
 
-    assert found[2] == Ended("rule", "takes longer than 1 s to judge", too_much=True)
+    assert found[2] == ItemEnd("rule", "takes longer than 1 s to judge", too_much=True)
     assert [found[item] for item in (0, 1, 3, 4)] == [b"0", b"1", b"3", b"4"]
 
 

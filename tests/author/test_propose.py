@@ -3,7 +3,7 @@
 import pytest
 
 from tests.author.support import HOME
-from trainyard.author.answers import Answers, Refused, Wishes
+from trainyard.author.answers import Answers, Preferences, Refused
 from trainyard.author.choices import Choices
 from trainyard.author.files import number
 from trainyard.author.propose import ROOM, propose, rounded, size
@@ -31,7 +31,7 @@ def test_proposals_fit_and_their_batch_is_what_the_ranks_take(launcher: str) -> 
     too_large: set[str] = set()
     for model in MODELS:
         try:
-            found = propose(CHOICES, answers(model, launcher), Wishes())
+            found = propose(CHOICES, answers(model, launcher), Preferences())
         except Refused as refusal:
             too_large.add(str(refusal).partition(" of ")[0])
             continue
@@ -49,30 +49,30 @@ def test_proposals_fit_and_their_batch_is_what_the_ranks_take(launcher: str) -> 
 
 
 def test_what_a_model_needs_is_proposed_and_no_more() -> None:
-    small, large = (propose(CHOICES, answers(model), Wishes()) for model in ("gpt2-124m", "llama-3.1-8b"))
+    small, large = (propose(CHOICES, answers(model), Preferences()) for model in ("gpt2-124m", "llama-3.1-8b"))
     assert (small.parallelism, small.checkpointing, small.why_shared, small.why_again) == ("ddp", "none", "", "")
     assert (large.parallelism, large.checkpointing) == ("fsdp", "selective")
     assert large.why_shared == "ddp takes 156 of 79 GiB, one sample a pass"
 
 
 def test_a_wish_is_taken_and_the_learning_rate_follows_a_batch_that_is_far_off() -> None:
-    found = propose(CHOICES, answers("llama-3.1-8b"), Wishes(batch=128, tokens=1e9))
+    found = propose(CHOICES, answers("llama-3.1-8b"), Preferences(batch=128, tokens=1e9))
     assert (found.batch, found.steps, found.scaled) == (128, 954, True)
     assert found.learning_rate == float(f"{3e-4 * (128 / 488) ** 0.5:.2g}")
-    odd = propose(CHOICES, answers("gpt2-124m"), Wishes(batch=31 * 32))
+    odd = propose(CHOICES, answers("gpt2-124m"), Preferences(batch=31 * 32))
     assert (odd.micro * odd.accumulation, odd.batch) == (31, 31 * 32)  # 1024 would be faster
 
-    own = propose(CHOICES, answers("llama-3.1-8b"), Wishes(batch=128, learning_rate=1e-5, steps=7))
+    own = propose(CHOICES, answers("llama-3.1-8b"), Preferences(batch=128, learning_rate=1e-5, steps=7))
     assert (own.learning_rate, own.scaled, own.steps, own.every_steps) == (1e-5, False, 7, 1)
 
 
 def test_a_model_that_is_too_large_is_told_with_the_nodes_that_hold_it() -> None:
     with pytest.raises(Refused, match=r"llama-3\.1-70b does not fit 1 nodes of gpu-east: .*; it fits 5 nodes"):
-        propose(CHOICES, answers("llama-3.1-70b", nodes=1), Wishes())
+        propose(CHOICES, answers("llama-3.1-70b", nodes=1), Preferences())
 
 
 def test_tensorflow_shares_no_model() -> None:
-    found = propose(CHOICES, answers("gpt2-355m", "tfjob"), Wishes())
+    found = propose(CHOICES, answers("gpt2-355m", "tfjob"), Preferences())
     assert (found.parallelism, found.checkpointing) == ("ddp", "none")
 
 

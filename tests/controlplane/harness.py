@@ -13,7 +13,7 @@ from trainyard.controlplane import Client, Plane, Refused, running
 from trainyard.controlplane.definitions import load_definitions
 from trainyard.gitops.cluster import Platforms
 from trainyard.kustomize.render import render
-from trainyard.kustomize.rendered import opened
+from trainyard.kustomize.rendered import rendered_folder
 from trainyard.objects.objects import Object
 from trainyard.objects.unit import Unit
 from trainyard.repository.discover import Target, TargetKind
@@ -63,7 +63,7 @@ def units_of(folders: Sequence[str], root: Path) -> dict[str, Unit]:
     found = {}
     for folder, rendering in zip(folders, render(root, folders), strict=True):
         kind = TargetKind.JOB if (root / folder / "job.yaml").exists() else TargetKind.KUSTOMIZATION
-        found[folder] = platforms.under(*opened(sources, Target(folder, kind), rendering).whole())[0]
+        found[folder] = platforms.under(*rendered_folder(sources, Target(folder, kind), rendering).whole())[0]
     return found
 
 

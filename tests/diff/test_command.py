@@ -14,7 +14,7 @@ from tests.said import Said, said
 from trainyard.diff.command import main
 from trainyard.diff.html import html
 from trainyard.diff.markdown import MARKER, MOST, code, fenced, markdown
-from trainyard.diff.model import Change, Difference, FolderDiff, Kind, ObjectDiff, Told
+from trainyard.diff.model import Change, Difference, FindingLine, FolderDiff, Kind, ObjectDiff
 from trainyard.diff.objects import object_diffs
 from trainyard.diff.text import text
 
@@ -231,9 +231,9 @@ def nasty(value: str) -> Difference:
         ),
         settings=(Change(value, value, value + "2"),),
         numbers=(),
-        new=(Told("error", value, value, value),),
-        fixed=(Told("error", value, value, value),),
-        silenced=(Told("error", value, value, value, value),),
+        new=(FindingLine("error", value, value, value),),
+        fixed=(FindingLine("error", value, value, value),),
+        silenced=(FindingLine("error", value, value, value, value),),
         problem_before=value,
         problem=value,
         same=(value,),

@@ -10,7 +10,7 @@ from trainyard.findings.finding import Finding
 from trainyard.fixes.apply import edited
 from trainyard.fixes.plan import plan
 from trainyard.kustomize.render import render
-from trainyard.kustomize.rendered import RenderedOrigin, opened
+from trainyard.kustomize.rendered import RenderedOrigin, rendered_folder
 from trainyard.kustomize.replay import replay
 from trainyard.objects.objects import Object
 from trainyard.objects.remedy import Remedy, put, remove, rename, reword
@@ -50,7 +50,7 @@ def test_a_job_folder_is_mended(checkout: Checkout, rule: str, file: str, good: 
 
 def _said(root: Path) -> list[Finding]:
     (rendering,) = render(root, [LLAMA])
-    return opened(Sources(root), Target(LLAMA, TargetKind.JOB), rendering).findings
+    return rendered_folder(Sources(root), Target(LLAMA, TargetKind.JOB), rendering).findings
 
 
 def test_fields_that_a_schema_refuses_are_renamed_and_requoted(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.fuzz import strict
 from tests.fuzz.parsers import FILE, in_text, text_of
 from trainyard.diff.html import html
 from trainyard.diff.markdown import MARKER, MOST, markdown
-from trainyard.diff.model import Change, Difference, FolderDiff, Kind, ObjectDiff, Told
+from trainyard.diff.model import Change, Difference, FindingLine, FolderDiff, Kind, ObjectDiff
 from trainyard.diff.text import text as plain_text
 from trainyard.errors import InputError
 from trainyard.findings.finding import Edit, Finding, Fix, Place, Position, Severity
@@ -105,8 +105,8 @@ def differences(data: bytes) -> None:
         ),
         settings=(Change(first, second, third), Change(second, third, "")),
         numbers=(Change(third, first, second), Change("GPUs", "8", third)),
-        new=(Told("error", first, second, third),),
-        fixed=(Told("info", third, second, ""),),
+        new=(FindingLine("error", first, second, third),),
+        fixed=(FindingLine("info", third, second, ""),),
         problem_before=second,
         problem=third,
         same=(first, second),

@@ -9,7 +9,7 @@ from tests.controlplane.checkout import add_job, make_checkout
 from tests.rehearse.rehearsing import rehearse, said
 from trainyard.rehearse.load import load
 from trainyard.rehearse.scale import Scale
-from trainyard.rehearse.worlds import Joined, World, worlds
+from trainyard.rehearse.worlds import JoinedRank, World, worlds
 
 JOINS = """\
 import json, os, sys
@@ -99,14 +99,14 @@ def test_pods_that_need_not_meet_pass_and_no_meeting_is_claimed(tmp_path: Path) 
 
 def test_a_pod_that_was_made_anew_is_in_the_world_that_it_joined_last() -> None:
     joined = [
-        Joined("a", 0, 2, "first", 1.0),
-        Joined("b", 1, 2, "first", 1.0),
-        Joined("a", 0, 2, "second", 2.0),
-        Joined("b", 1, 2, "second", 2.1),
+        JoinedRank("a", 0, 2, "first", 1.0),
+        JoinedRank("b", 1, 2, "first", 1.0),
+        JoinedRank("a", 0, 2, "second", 2.0),
+        JoinedRank("b", 1, 2, "second", 2.1),
     ]
 
     assert worlds(joined) == (World(2, (0, 1), ("a", "b")),)
-    assert worlds([*joined, Joined("b", 0, 1, "", 3.0)]) == ()
+    assert worlds([*joined, JoinedRank("b", 0, 1, "", 3.0)]) == ()
 
 
 def test_numbers_that_a_command_says_are_scaled_as_those_of_job_yaml(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from trainyard.findings.finding import Finding, Place, Position, Severity
-from trainyard.findings.suppress import Silenced
+from trainyard.findings.suppress import SuppressedFinding
 from trainyard.report import LineOf
 from trainyard.yaml.sources import Sources
 
@@ -21,7 +21,7 @@ def line_reader(root: Path) -> LineOf:
     return line_of
 
 
-SILENCED = Silenced(
+SILENCED = SuppressedFinding(
     Finding(
         rule="NET002",
         name="rendezvous-port-closed",

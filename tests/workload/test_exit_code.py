@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.workload.manifests import workload
-from trainyard.workload.model import Hidden
+from trainyard.workload.model import HiddenFailure
 
 JOB = """
 apiVersion: batch/v1
@@ -122,7 +122,7 @@ UNKNOWN = {
 }
 
 
-def found(script: str, *shell: str) -> Hidden | None:
+def found(script: str, *shell: str) -> HiddenFailure | None:
     command = json.dumps([*(shell or ("bash", "-c")), script])
     launch = workload(JOB.format(command=command)).pod_sets[0].containers[0].launch
     assert launch is not None
@@ -162,27 +162,30 @@ def test_what_only_a_running_shell_knows_is_not_said(script: str) -> None:
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        ("torchrun train.py | tee log", Hidden("pipe", "tee log", True, mended_by="set -o pipefail")),
-        ("torchrun train.py | grep loss", Hidden("pipe", "grep loss", False, mended_by="set -o pipefail")),
-        ("torchrun train.py | tee log; echo done", Hidden("after", "echo done", True, mended_by="set -eo pipefail")),
-        ("torchrun train.py || true", Hidden("or", "true", True)),
-        ("torchrun train.py || upload logs", Hidden("or", "upload logs", False, True)),
-        ("torchrun train.py; exit 0", Hidden("exit", "exit 0", True, mended_by="set -e")),
-        ("torchrun train.py; echo done", Hidden("after", "echo done", True, mended_by="set -e")),
-        ("torchrun train.py; upload checkpoints", Hidden("after", "upload checkpoints", False, True, "set -e")),
-        ("torchrun train.py &", Hidden("background", "torchrun train.py", True)),
-        ("torchrun train.py & wait", Hidden("wait", "wait", True)),
-        ("if torchrun train.py; then echo good; fi", Hidden("condition", "torchrun train.py", True)),
-        ("! torchrun train.py", Hidden("not", "torchrun train.py", True)),
-        ("trap 'exit 0' EXIT; torchrun train.py", Hidden("trap", "exit 0", True)),
+        ("torchrun train.py | tee log", HiddenFailure("pipe", "tee log", True, mended_by="set -o pipefail")),
+        ("torchrun train.py | grep loss", HiddenFailure("pipe", "grep loss", False, mended_by="set -o pipefail")),
+        (
+            "torchrun train.py | tee log; echo done",
+            HiddenFailure("after", "echo done", True, mended_by="set -eo pipefail"),
+        ),
+        ("torchrun train.py || true", HiddenFailure("or", "true", True)),
+        ("torchrun train.py || upload logs", HiddenFailure("or", "upload logs", False, True)),
+        ("torchrun train.py; exit 0", HiddenFailure("exit", "exit 0", True, mended_by="set -e")),
+        ("torchrun train.py; echo done", HiddenFailure("after", "echo done", True, mended_by="set -e")),
+        ("torchrun train.py; upload checkpoints", HiddenFailure("after", "upload checkpoints", False, True, "set -e")),
+        ("torchrun train.py &", HiddenFailure("background", "torchrun train.py", True)),
+        ("torchrun train.py & wait", HiddenFailure("wait", "wait", True)),
+        ("if torchrun train.py; then echo good; fi", HiddenFailure("condition", "torchrun train.py", True)),
+        ("! torchrun train.py", HiddenFailure("not", "torchrun train.py", True)),
+        ("trap 'exit 0' EXIT; torchrun train.py", HiddenFailure("trap", "exit 0", True)),
     ],
 )
-def test_what_hides_it_is_named(script: str, expected: Hidden) -> None:
+def test_what_hides_it_is_named(script: str, expected: HiddenFailure) -> None:
     assert found(script) == expected
 
 
 def test_a_pipe_in_sh_has_no_option_that_every_image_knows() -> None:
-    assert found("torchrun train.py | tee log", "sh", "-c") == Hidden("pipe", "tee log", True)
+    assert found("torchrun train.py | tee log", "sh", "-c") == HiddenFailure("pipe", "tee log", True)
 
 
 @pytest.mark.parametrize("script", HIDES.values(), ids=HIDES.keys())

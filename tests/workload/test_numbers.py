@@ -15,7 +15,7 @@ import yaml
 from tests.attacks.fields import FIRST, Steps, changed, fields
 from tests.workload.manifests import INPUTS, readable
 from trainyard import limits
-from trainyard.bounded import Ended, Here, each
+from trainyard.bounded import Here, ItemEnd, each
 from trainyard.lint.result import found_by_rules
 from trainyard.lint.unjudged import gaps
 from trainyard.objects.objects import Object
@@ -114,5 +114,5 @@ def test_a_number_is_judged_in_little_memory_and_time(
             yield item, b"%d" % len(found)
 
     for item, answer in each(len(every), work):
-        assert not isinstance(answer, Ended), (answer, yaml.safe_dump_all(every[item]))
+        assert not isinstance(answer, ItemEnd), (answer, yaml.safe_dump_all(every[item]))
         assert int(answer) < MOST_FINDINGS, yaml.safe_dump_all(every[item])

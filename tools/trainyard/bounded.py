@@ -22,7 +22,7 @@ from trainyard.errors import EXIT_INTERRUPTED, Fault, InputError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ItemEnd:
     """How the process ended that was at an item."""
 
     at: str
@@ -69,7 +69,7 @@ Work = Callable[[Sequence[int], Here], Generator[tuple[int, bytes], None, None]]
 """Gives an answer for each of some items, in any order, and says where it is before it begins with one."""
 
 
-def each(count: int, work: Work) -> Iterator[tuple[int, bytes | Ended]]:
+def each(count: int, work: Work) -> Iterator[tuple[int, bytes | ItemEnd]]:
     """What `work` answers for the items 0 to `count` - 1, or how the process ended that was at one of them.
 
     Raises what `work` raises, and Fault where the process ends outside of any item.
@@ -101,7 +101,7 @@ def call(what: str, work: Callable[[], bytes]) -> bytes:
         yield items[0], work()
 
     ((_, answer),) = each(1, only)
-    if isinstance(answer, Ended):
+    if isinstance(answer, ItemEnd):
         raise InputError(answer.why, what) if answer.too_much else Fault(f"{what} {answer.why}")
     return answer
 
@@ -185,22 +185,24 @@ class _Process:
             self.grown = _largest(used) - self.before
         return bool(pid)
 
-    def place_and_end(self) -> tuple[int, Ended | None]:
+    def place_and_end(self) -> tuple[int, ItemEnd | None]:
         """Where it was, and how it ended; None where it had done its work."""
         item, at = self.here.place
         if self.is_silent:
-            return item, Ended(at, f"takes longer than {limits.JUDGE_SILENCE} s to judge", too_much=True)
+            return item, ItemEnd(at, f"takes longer than {limits.JUDGE_SILENCE} s to judge", too_much=True)
         if self.code == -signal.SIGXCPU:
             why = f"takes longer than {limits.JUDGE_SECONDS} s of processor time to judge"
-            return item, Ended(at, why, too_much=True)
+            return item, ItemEnd(at, why, too_much=True)
         killed = self.code is not None and self.code < 0
         if self.code == _EXIT_MEMORY or (killed and self.grown > limits.JUDGE_BYTES // 2):
-            return item, Ended(at, f"needs more than {limits.JUDGE_BYTES >> 20} MiB of memory to judge", too_much=True)
+            return item, ItemEnd(
+                at, f"needs more than {limits.JUDGE_BYTES >> 20} MiB of memory to judge", too_much=True
+            )
         if self.code == EXIT_INTERRUPTED:
             raise KeyboardInterrupt
         if self.code:
             how = f"signal {-self.code}" if killed else f"exit code {self.code}"
-            return item, Ended(at, f"stopped the process that judges it ({how})", too_much=False)
+            return item, ItemEnd(at, f"stopped the process that judges it ({how})", too_much=False)
         return item, None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainyard.allowed.limits import LIMITS
 from trainyard.allowed.places import Kind, Places, by_kind, in_each, is_of
-from trainyard.allowed.statement import Field, Fields, Items, Limited, Node, Statement, Values
+from trainyard.allowed.statement import Field, Fields, Items, Limit, Node, Statement, Values
 
 POD: Kind = ("v1", "Pod")
 """What no job folder holds, and is judged when it is made."""
@@ -81,7 +81,7 @@ class _Checks:
             return NOTHING if below == NOTHING else f"{value}.map({item}, {below}).join('')"
         if isinstance(node, Values):
             return self._unless(f"{value} in {_listed(node.values)}", name)
-        if isinstance(node, Limited):
+        if isinstance(node, Limit):
             return self._unless(LIMITS[node.limit].cel.format(value=value, key=name.key), name)
         return NOTHING
 

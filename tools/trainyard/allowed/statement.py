@@ -27,7 +27,7 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Limited:
+class Limit:
     """What one of LIMITS lets through."""
 
     limit: str
@@ -76,7 +76,7 @@ class Fields:
         return found
 
 
-Node = Anything | Values | Limited | Items | Laid | Fields
+Node = Anything | Values | Limit | Items | Laid | Fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class _Reader:
 
     def _named(self, name: str) -> Node:
         if name in self._limits:
-            return Limited(name)
+            return Limit(name)
         node = self.definition(name.removesuffix("?"))
         return Laid(node) if name.endswith("?") else node
 

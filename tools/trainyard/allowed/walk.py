@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.allowed.limits import LIMITS
-from trainyard.allowed.statement import Anything, Field, Fields, Items, Laid, Limited, Node, Values
+from trainyard.allowed.statement import Anything, Field, Fields, Items, Laid, Limit, Node, Values
 from trainyard.allowed.team import Context
 from trainyard.yaml.fieldpath import Path
 
@@ -59,7 +59,7 @@ class _Walk:
         elif isinstance(node, Values):
             if not any(type(each) is type(value) and each == value for each in node.values):
                 yield Refusal(path, name, node, value)
-        elif isinstance(node, Limited) and not LIMITS[node.limit].holds(value, str(path[-1]), self.context):
+        elif isinstance(node, Limit) and not LIMITS[node.limit].holds(value, str(path[-1]), self.context):
             yield Refusal(path, name, node, value)
 
     def _fields(self, node: Fields, value: Mapping[Any, Any], path: Path, whole: bool) -> Iterator[Refusal]:
@@ -75,7 +75,7 @@ class _Walk:
             yield from self._missing(node, value, path)
         if node.limit and not LIMITS[node.limit].holds(value, "", self.context):
             key = LIMITS[node.limit].field
-            yield Refusal((*path, key), node.name, Limited(node.limit), value.get(key))
+            yield Refusal((*path, key), node.name, Limit(node.limit), value.get(key))
 
     def _missing(self, node: Fields, value: Mapping[Any, Any], path: Path) -> Iterator[Refusal]:
         for key, field in node.fields.items():

@@ -45,7 +45,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Preferences:
     """What the author wants otherwise than it would be proposed."""
 
     batch: int | None = None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from trainyard import commandline
 from trainyard.author.answers import (
     Answers,
+    Preferences,
     Refused,
-    Wishes,
     check_choice,
     check_name,
     check_new,
@@ -110,7 +110,7 @@ def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
         return _for_a_program(root, choices, options.request)
     asker = Asker(sys.stdin is not None and sys.stdin.isatty(), read)
     answers = _answers(options, choices, asker)
-    wishes = Wishes(options.batch, options.learning_rate, options.steps, options.tokens, options.sequence_length)
+    wishes = Preferences(options.batch, options.learning_rate, options.steps, options.tokens, options.sequence_length)
     proposal = propose(choices, answers, wishes)
     if asker.terminal:
         wishes = _wishes(asker, wishes, proposal, lambda wishes: propose(choices, answers, wishes))
@@ -223,7 +223,9 @@ def _all_or_terminal(options: argparse.Namespace, asker: Asker) -> None:
         raise UsageError(f"standard input is no terminal to ask, so give {flags} (see new-job --help)")
 
 
-def _wishes(asker: Asker, wishes: Wishes, proposal: "Proposal", propose: "Callable[[Wishes], Proposal]") -> Wishes:
+def _wishes(
+    asker: Asker, wishes: Preferences, proposal: "Proposal", propose: "Callable[[Preferences], Proposal]"
+) -> Preferences:
     """The proposed numbers, for the author to take or to change; those after the batch are proposed for it."""
     from trainyard.author.propose import check_batch
     from trainyard.plan.text import duration

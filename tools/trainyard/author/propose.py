@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from trainyard.author.answers import Answers, Refused, Wishes
+from trainyard.author.answers import Answers, Preferences, Refused
 from trainyard.author.choices import Choices
 from trainyard.author.recipe import Recipe, recipe_for
 from trainyard.plan import forecast as plan
@@ -74,7 +74,7 @@ class Proposal:
     """Why backward computes again; empty where it does not."""
 
 
-def propose(choices: Choices, answers: Answers, wishes: Wishes) -> Proposal:
+def propose(choices: Choices, answers: Answers, wishes: Preferences) -> Proposal:
     """A proposal that fits. Refused where none does, or where a wish cannot be met."""
     shape = shapes()[answers.model]
     sequence = shape.patches or wishes.sequence or choices.models()[answers.model]
@@ -88,7 +88,7 @@ def propose(choices: Choices, answers: Answers, wishes: Wishes) -> Proposal:
     scaled = abs(job_run.samples / recipe.batch - 1) > FAR
     rate = recipe.learning_rate * (math.sqrt(job_run.samples / recipe.batch) if scaled else 1)
     steps = wishes.steps or _steps(job_run, recipe, wishes, bool(shape.patches))
-    found = plan.forecast(job, job_run, plan.Wishes(), None)
+    found = plan.forecast(job, job_run, plan.Overrides(), None)
     every = rounded(found.goodput.best_interval / found.speed.step.total)
     return Proposal(
         sequence=None if shape.patches else sequence,
@@ -198,7 +198,7 @@ def _never_fits(candidates: list[Candidate], answers: Answers) -> str:
     return said
 
 
-def _steps(run: Run, recipe: Recipe, wishes: Wishes, image: bool) -> int:
+def _steps(run: Run, recipe: Recipe, wishes: Preferences, image: bool) -> int:
     if wishes.tokens is None:
         return max(LEAST_STEPS, rounded(recipe.samples / run.samples))
     each = run.samples if image else run.tokens

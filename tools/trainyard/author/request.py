@@ -60,7 +60,7 @@ spec:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class JobBranch:
     """A branch with one more job."""
 
     branch: str
@@ -68,7 +68,7 @@ class Made:
     folder: str
 
 
-def serve(root: Path, text: str) -> Made:
+def serve(root: Path, text: str) -> JobBranch:
     """Make the branch that a request asks for. Refused or UsageError where it cannot be had; then no branch is made."""
     try:
         request = json.loads(text)
@@ -97,7 +97,7 @@ def serve(root: Path, text: str) -> Made:
         trial = judge(copy, answers.folder)
     if trial.code:
         raise Refused("the job would not train, so no branch was made", trial.findings)
-    return Made(branch, _commit(root, base, branch, added, f"Train {answers.name}"), answers.folder)
+    return JobBranch(branch, _commit(root, base, branch, added, f"Train {answers.name}"), answers.folder)
 
 
 def takes_a_program(choices: Choices, launcher: str) -> bool:

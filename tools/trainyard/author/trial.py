@@ -11,7 +11,7 @@ from pathlib import Path
 from trainyard.errors import InputError
 from trainyard.findings.finding import Severity
 from trainyard.lint.pipeline import lint
-from trainyard.plan.forecast import Wishes, forecast
+from trainyard.plan.forecast import Overrides, forecast
 from trainyard.plan.repository import load
 from trainyard.plan.text import text
 from trainyard.report import Report, write
@@ -59,6 +59,6 @@ def judge(root: Path, folder: str, *, color: bool = False, width: int = 100) -> 
     write(report, "text", said, color=color, width=width)
     try:
         planned, run, quota = load(root, folder, root, None)
-        return Trial(report.exit_code, said.getvalue(), text(forecast(planned, run, Wishes(), quota)))
+        return Trial(report.exit_code, said.getvalue(), text(forecast(planned, run, Overrides(), quota)))
     except InputError as error:
         return Trial(report.exit_code, said.getvalue(), "", error.message)

@@ -30,7 +30,7 @@ _NAME = re.compile(r"(?m)^(metadata:\n  name: )(\S+)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RunManifests:
     """What a job folder renders to, under the run's own name."""
 
     job: Json
@@ -50,7 +50,7 @@ class Made:
         return CONDITIONS[self.job["kind"]][1]
 
 
-def make(folder: Path, name: str, kustomize: str | Path = "kustomize") -> Made:
+def make(folder: Path, name: str, kustomize: str | Path = "kustomize") -> RunManifests:
     """Renders a copy of the job folder beside it, whose job is called `name`. InputError where it is no job."""
     file = folder / "job.yaml"
     try:
@@ -79,10 +79,10 @@ def make(folder: Path, name: str, kustomize: str | Path = "kustomize") -> Made:
     others = tuple(item for item in objects if item is not jobs[0])
     plain = json.dumps(objects, sort_keys=True).replace(name, "run")
     digest = hashlib.sha256(plain.encode()).hexdigest()
-    return Made(jobs[0], others, tuple(sorted(set(_images(jobs[0])))), digest)
+    return RunManifests(jobs[0], others, tuple(sorted(set(_images(jobs[0])))), digest)
 
 
-def apply(client: Client, made: Made, owner: Json) -> None:
+def apply(client: Client, made: RunManifests, owner: Json) -> None:
     """Creates everything but the job, as the workflow's: what it made goes when it goes. Fault where refused."""
     for item in made.others:
         owned = {**item, "metadata": {**item["metadata"], "ownerReferences": [owner]}}
@@ -94,7 +94,7 @@ def owner_of(workflow: str, uid: str) -> Json:
     return {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": workflow, "uid": uid}
 
 
-def write(made: Made, folder: Path) -> None:
+def write(made: RunManifests, folder: Path) -> None:
     """The files that the next step's parameters are read from."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def write(made: Made, folder: Path) -> None:
         raise Fault(f"{error.filename}: {error.strerror}") from None
 
 
-def _files(made: Made) -> Sequence[tuple[str, str]]:
+def _files(made: RunManifests) -> Sequence[tuple[str, str]]:
     return (
         ("manifest.json", json.dumps(made.job)),
         ("success", made.success),

@@ -24,7 +24,7 @@ NOISY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Verdict:
     """What a comparison found of units: the cluster's measures, or the nodes in one measure."""
 
     shift: Shift
@@ -32,12 +32,12 @@ class Judged:
     """Of each unit: the change is at least half of what must be found, and chance is ruled out."""
 
 
-def judged_cluster(baseline: Array, candidate: Array) -> Judged:
+def judged_cluster(baseline: Array, candidate: Array) -> Verdict:
     """Compares measures of the cluster (columns) over runs (rows), in logarithms turned so that lower is worse."""
     return _judged(baseline, candidate, CLUSTER_TARGET, CLUSTER_FEWEST, 1)
 
 
-def judged_nodes(baseline: Array, candidate: Array, measures: int = 1) -> Judged:
+def judged_nodes(baseline: Array, candidate: Array, measures: int = 1) -> Verdict:
     """Compares nodes (columns) beside the others over runs (rows), in logarithms turned so that lower is worse.
 
     `measures`: in how many measures the same nodes are judged, each of which could raise the alarm.
@@ -45,10 +45,10 @@ def judged_nodes(baseline: Array, candidate: Array, measures: int = 1) -> Judged
     return _judged(baseline, candidate, NODE_TARGET, NODE_FEWEST, measures)
 
 
-def _judged(baseline: Array, candidate: Array, target: float, fewest: int, measures: int) -> Judged:
+def _judged(baseline: Array, candidate: Array, target: float, fewest: int, measures: int) -> Verdict:
     shift = compare(baseline, candidate)
     sure = (shift.adjusted < ALPHA / measures) & (shift.change <= -target / 2)
-    return Judged(shift, sure & (len(candidate) >= fewest))
+    return Verdict(shift, sure & (len(candidate) >= fewest))
 
 
 def beside_others(values: Array) -> Array:

@@ -37,7 +37,7 @@ LOG_LINES = 8
 _PR_SET_PDEATHSIG = 1
 
 
-class Ended(Exception):
+class CallerGone(Exception):
     """The caller is gone, so there is nothing more to do."""
 
 
@@ -55,7 +55,7 @@ def main() -> int:
         signal.signal(number, _end)
     try:
         asked = json.loads(sys.stdin.readline() or "null")
-    except Ended:
+    except CallerGone:
         return 0
     if asked is None:
         return 0
@@ -68,7 +68,7 @@ def main() -> int:
         _say({"folder": str(folder)})
         _say(supervisor.start(**asked))
         supervisor.watch()
-    except (Ended, BrokenPipeError):
+    except (CallerGone, BrokenPipeError):
         pass
     except Failed as error:
         code = 1
@@ -154,9 +154,9 @@ class _Supervisor:
             self._breathe(0.05)
 
     def _breathe(self, seconds: float) -> None:
-        """Wait a little. Ended where the caller is gone, Failed where a program is."""
+        """Wait a little. CallerGone where the caller is gone, Failed where a program is."""
         if select.select([sys.stdin], [], [], seconds)[0] and not os.read(sys.stdin.fileno(), 1):
-            raise Ended
+            raise CallerGone
         for name, process in self.processes.items():
             if (code := process.poll()) is not None:
                 raise Failed(f"{name} ended with {code}", self._log(name))
@@ -230,4 +230,4 @@ def _try_to_say(message: dict[str, Any]) -> None:
 
 
 def _end(*_: Any) -> None:
-    raise Ended
+    raise CallerGone

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainyard.diff.model import Change, Difference, FolderDiff, Kind, ObjectDiff, Told
+from trainyard.diff.model import Change, Difference, FindingLine, FolderDiff, Kind, ObjectDiff
 from trainyard.diff.objects import object_diffs, without_twins
-from trainyard.diff.side import Looked, Side
+from trainyard.diff.side import JobSide, Side
 from trainyard.errors import InputError
 from trainyard.findings.finding import Finding
-from trainyard.findings.suppress import Silenced
+from trainyard.findings.suppress import SuppressedFinding
 from trainyard.gitops.exempt import LIST
 from trainyard.kustomize.kustomization import files_read
 from trainyard.lint.pipeline import lint
@@ -28,18 +28,18 @@ ALIKE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FolderFindings:
     """What lint says of a folder."""
 
     findings: tuple[Finding, ...] = ()
-    silenced: tuple[Silenced, ...] = ()
+    silenced: tuple[SuppressedFinding, ...] = ()
 
     def keys(self) -> set[Key]:
         """What makes each of them the same as another one, whether it is told or not."""
         return {_key(finding) for finding in (*self.findings, *(each.finding for each in self.silenced))}
 
 
-Findings = Mapping[str, Found]
+Findings = Mapping[str, FolderFindings]
 """By folder."""
 
 
@@ -131,7 +131,7 @@ def _findings(root: Path, folders: Sequence[str], changed: str | None, use_cache
         return {}
     outcome = lint(root, discover(folders, root, root), changed=changed, use_cache=use_cache)
     return {
-        folder: Found(
+        folder: FolderFindings(
             tuple(finding for finding in outcome.findings if folder in finding.jobs),
             tuple(silenced for silenced in outcome.suppressed if folder in silenced.finding.jobs),
         )
@@ -145,7 +145,7 @@ def _platform(
     one = before.renderings[old] if old else None
     other = after.renderings[new] if new else None
     was_made, is_made = one.objects if one else [], other.objects if other else []
-    was, now = findings_before.get(old, Found()), findings.get(new, Found())
+    was, now = findings_before.get(old, FolderFindings()), findings.get(new, FolderFindings())
     result = FolderDiff(
         kind=Kind.PLATFORM,
         folder=new or old,
@@ -162,13 +162,13 @@ def _platform(
     return result if result.objects or result.new or result.fixed or result.silenced or result.problem else None
 
 
-def _beyond(found: Found, other: Found) -> tuple[Told, ...]:
+def _beyond(found: FolderFindings, other: FolderFindings) -> tuple[FindingLine, ...]:
     """What is told here, and neither told nor silenced there."""
     known = other.keys()
     return tuple(_told(finding) for finding in found.findings if _key(finding) not in known)
 
 
-def _newly_silenced(found: Found, before: Found) -> tuple[Told, ...]:
+def _newly_silenced(found: FolderFindings, before: FolderFindings) -> tuple[FindingLine, ...]:
     """What somebody gives a reason for here and did not before. Another reason is told, too."""
     known = {(_key(each.finding), each.reason) for each in before.silenced}
     new = [each for each in found.silenced if (_key(each.finding), each.reason) not in known]
@@ -184,11 +184,11 @@ def _job(
     findings_before: Findings,
     findings: Findings,
 ) -> FolderDiff | None:
-    one, other = (Looked(before, old) if old else None), (Looked(after, new) if new else None)
+    one, other = (JobSide(before, old) if old else None), (JobSide(after, new) if new else None)
     was_made, is_made = (
         side.renderings[folder].objects if folder else [] for side, folder in ((before, old), (after, new))
     )
-    was, now = findings_before.get(old, Found()), findings.get(new, Found())
+    was, now = findings_before.get(old, FolderFindings()), findings.get(new, FolderFindings())
     kind = _kind(old, new, differing)
     names = (old.rpartition("/")[2], new.rpartition("/")[2])
     known_before = {key for finding in was.findings for key in (_key(finding), _key(finding, *names))}
@@ -246,10 +246,10 @@ def _key(finding: Finding, old: str = "", new: str = "") -> Key:
     return finding.rule, message
 
 
-def _told(finding: Finding) -> Told:
+def _told(finding: Finding) -> FindingLine:
     at = finding.place.position
     where = "" if at is None else f"{at.file}:{at.line}" if at.line else at.file
-    return Told(finding.severity.label, finding.rule, finding.message, where)
+    return FindingLine(finding.severity.label, finding.rule, finding.message, where)
 
 
 def _grouped(folders: Iterable[FolderDiff]) -> list[FolderDiff]:

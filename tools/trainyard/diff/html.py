@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from trainyard.diff.model import Difference, FolderDiff, Told
+from trainyard.diff.model import Difference, FindingLine, FolderDiff
 from trainyard.report.escape import visible
 
 _HEAD = """\
@@ -70,7 +70,7 @@ def _table(folder: FolderDiff) -> Iterator[str]:
     yield "</table>"
 
 
-def _findings(what: str, told: Sequence[Told]) -> Iterator[str]:
+def _findings(what: str, told: Sequence[FindingLine]) -> Iterator[str]:
     for finding in told:
         where = f" <code>{_said(finding.where)}</code>" if finding.where else ""
         said = f"{finding.severity}[{finding.rule}] {finding.message}"

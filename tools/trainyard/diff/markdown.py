@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from trainyard.diff.model import Difference, FolderDiff, Told
+from trainyard.diff.model import Difference, FindingLine, FolderDiff
 from trainyard.report.escape import visible
 
 MARKER = "<!-- trainyard diff-jobs -->"
@@ -98,7 +98,7 @@ def _table(folder: FolderDiff) -> Iterator[str]:
         yield f"| {code(change.name)} | {before} | {after} |"
 
 
-def _findings(what: str, told: Sequence[Told]) -> Iterator[str]:
+def _findings(what: str, told: Sequence[FindingLine]) -> Iterator[str]:
     for finding in told:
         where = f" ({code(finding.where)})" if finding.where else ""
         why = f", since: {code(finding.reason)}" if finding.reason else ""

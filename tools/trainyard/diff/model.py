@@ -55,7 +55,7 @@ class ObjectDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FindingLine:
     """A finding, in a line."""
 
     severity: str
@@ -80,9 +80,9 @@ class FolderDiff:
     """Variables that the training container finds, effective ones, that differ."""
     numbers: tuple[Change, ...]
     """GPUs, quota and forecast: all of them, whether they differ or not."""
-    new: tuple[Told, ...]
-    fixed: tuple[Told, ...]
-    silenced: tuple[Told, ...] = ()
+    new: tuple[FindingLine, ...]
+    fixed: tuple[FindingLine, ...]
+    silenced: tuple[FindingLine, ...] = ()
     """Findings that are not told any more, or never were, since somebody gave a reason in this change."""
     problem_before: str = ""
     """Why the base's side cannot be rendered."""

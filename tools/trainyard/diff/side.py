@@ -12,9 +12,9 @@ from trainyard.gitops.applied import followed
 from trainyard.gitops.cluster import Platforms
 from trainyard.kustomize.kustomization import load_graph
 from trainyard.kustomize.render import Rendering, render
-from trainyard.kustomize.rendered import opened
+from trainyard.kustomize.rendered import rendered_folder
 from trainyard.objects.unit import Unit
-from trainyard.plan.forecast import Forecast, Wishes, forecast
+from trainyard.plan.forecast import Forecast, Overrides, forecast
 from trainyard.plan.job import Unplannable, job_of, run_of
 from trainyard.plan.memory import GIB
 from trainyard.plan.repository import environment, quota
@@ -66,7 +66,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Looked:
+class JobSide:
     """A job of one side, as far as it can be known."""
 
     side: Side
@@ -110,7 +110,7 @@ class Looked:
         assert isinstance(self._unit, Unit)
         job = job_of(facts["TrainingJob"], facts["Cluster"], facts["Fabric"], environment(self._unit))
         try:
-            found = forecast(job, run_of(job), Wishes(), allowed)
+            found = forecast(job, run_of(job), Overrides(), allowed)
         except Unplannable as error:
             return {"forecast": f"none: {error.reason}"}
         return forecast_numbers(found)
@@ -119,7 +119,7 @@ class Looked:
     def _unit(self) -> Unit | str:
         rendering = self.side.renderings[self.folder]
         try:
-            made = opened(self.side.sources, Target(self.folder, TargetKind.JOB), rendering)
+            made = rendered_folder(self.side.sources, Target(self.folder, TargetKind.JOB), rendering)
             if made.made is None:
                 return made.findings[0].message
             unit, origin = made.made

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from trainyard.diff.model import Change, Difference, FolderDiff, Told
+from trainyard.diff.model import Change, Difference, FindingLine, FolderDiff
 from trainyard.report.escape import inert, visible
 
 _RESET = "\x1b[0m"
@@ -47,7 +47,7 @@ def moved(change: Change) -> str:
     return f"{change.before or 'unset'} -> {change.after or 'unset'}"
 
 
-def _findings(what: str, told: Sequence[Told]) -> Iterator[str]:
+def _findings(what: str, told: Sequence[FindingLine]) -> Iterator[str]:
     for finding in told:
         where = f" ({finding.where})" if finding.where else ""
         why = f", since: {finding.reason}" if finding.reason else ""

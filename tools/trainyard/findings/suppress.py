@@ -163,7 +163,7 @@ class Suppression:
 
 
 @dataclass(frozen=True, slots=True)
-class Silenced:
+class SuppressedFinding:
     """A finding that is not told."""
 
     finding: Finding
@@ -209,7 +209,7 @@ def apply(
     rules: Container[str],
     complete_files: Container[str],
     guard: Guard | None = None,
-) -> tuple[list[Finding], list[Silenced]]:
+) -> tuple[list[Finding], list[SuppressedFinding]]:
     """The findings that are left, with those about the suppressions after them, and those that were silenced.
 
     `rules` are the ids that exist. `complete_files` are the files all of whose readers were linted in this run: only
@@ -228,7 +228,7 @@ def apply(
         matches = [each for each in here if each.silences(finding) and not guard.forbids(finding.rule, each.file)]
         if matches:
             used.update((each, finding.rule) for each in matches)
-            silenced.append(Silenced(finding, matches[0].reason, matches[0].position))
+            silenced.append(SuppressedFinding(finding, matches[0].reason, matches[0].position))
         else:
             kept.append(finding)
     for suppression in suppressions:

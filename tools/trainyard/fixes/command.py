@@ -11,7 +11,7 @@ from trainyard.commandline import Progress
 from trainyard.errors import Fault, InputError
 from trainyard.findings.finding import Finding
 from trainyard.fixes import apply
-from trainyard.fixes.rounds import Made, Rounds
+from trainyard.fixes.rounds import FixResult, Rounds
 from trainyard.gitops.applied import entry_targets
 from trainyard.kustomize.kustomization import files_read
 from trainyard.limits import FILE_BYTES
@@ -33,12 +33,12 @@ def fixes(
     unsafe: bool,
     workers: int | None = None,
     progress: Progress | None = None,
-) -> Made:
+) -> FixResult:
     """What fixing the findings of a run comes to. Nothing of the repository is written."""
     fixable = [finding for finding in outcome.findings if finding.fix is not None]
     targets = _targets([*found.targets, *entry_targets(root)], outcome, fixable)
     if not targets:
-        return Made()
+        return FixResult()
     with tempfile.TemporaryDirectory(prefix="lint-jobs-") as folder:
         copy = Path(os.path.realpath(folder))
         _copy(root, targets, copy)
@@ -59,7 +59,7 @@ def fixes(
                 progress("")
 
 
-def diff(made: Made) -> Iterator[str]:
+def diff(made: FixResult) -> Iterator[str]:
     """The lines of a unified diff. What a terminal or a CI runner would obey is shown instead, and secrets are cut."""
     for file in sorted(made.after):
         before, after = (texts[file].splitlines(keepends=True) for texts in (made.before, made.after))
@@ -117,6 +117,6 @@ def _not_copied(folder: str, names: list[str]) -> set[str]:
     return left
 
 
-def write(root: Path, made: Made) -> dict[str, str]:
+def write(root: Path, made: FixResult) -> dict[str, str]:
     """Write what was fixed to the files of the repository. Returns why some could not be, by file."""
     return apply.write(root, made.after, made.before)

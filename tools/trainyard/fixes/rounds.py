@@ -28,7 +28,7 @@ _Sign = tuple[str, str, str, str]
 
 
 @dataclass(slots=True)
-class Made:
+class FixResult:
     """What fixing came to."""
 
     fixed: list[Finding] = field(default_factory=list)
@@ -48,12 +48,12 @@ class Rounds:
         self.judge = judge
         self.rules = rules
         self.unsafe = unsafe
-        self.made = Made()
+        self.made = FixResult()
         self._readers = Readers(copy)
         self._failed: Counter[_Sign] = Counter()
         self._most = 1 << 30
 
-    def run(self) -> Made:
+    def run(self) -> FixResult:
         """Fix what can be fixed. The copy is left as it comes out."""
         findings = self.judge()
         for _ in range(ROUNDS):

@@ -10,7 +10,7 @@ from trainyard.errors import InputError
 from trainyard.findings.finding import Position
 from trainyard.kustomize.kustomization import has_kustomization, load_graph
 from trainyard.kustomize.render import Rendering, render
-from trainyard.kustomize.rendered import OriginLater, opened
+from trainyard.kustomize.rendered import OriginLater, rendered_folder
 from trainyard.objects.objects import Object
 from trainyard.objects.origin import Origin, Trace
 from trainyard.objects.unit import Unit
@@ -81,7 +81,7 @@ class Platforms:
     def keep(self, folder: str, rendering: Rendering) -> None:
         """Keep what a platform folder came to."""
         try:
-            unit, origin = opened(self._sources, _platform(folder), rendering).whole()
+            unit, origin = rendered_folder(self._sources, _platform(folder), rendering).whole()
             self._known[folder] = Platform(unit.objects, origin, rendering.reads)
             if self._cache is not None and self._steady is not None and self._steady(rendering.reads):
                 self._cache.put(_key(folder), rendering.reads, (), rendering.objects)

@@ -6,7 +6,16 @@ from pathlib import Path
 
 from trainyard.errors import InputError
 from trainyard.findings.finding import Finding, Position
-from trainyard.findings.suppress import LEAST_WORDS, NO_REASON, UNUSED, Silenced, always_on, explains, misnamed, told
+from trainyard.findings.suppress import (
+    LEAST_WORDS,
+    NO_REASON,
+    UNUSED,
+    SuppressedFinding,
+    always_on,
+    explains,
+    misnamed,
+    told,
+)
 from trainyard.kustomize.jobfile import check_facts
 from trainyard.repository.listed import clusters
 from trainyard.yaml.sources import Sources
@@ -78,7 +87,7 @@ def exempted(
     entries: Sequence[Exemption],
     rules: Container[str],
     complete: Collection[str],
-) -> tuple[list[Finding], list[Silenced]]:
+) -> tuple[list[Finding], list[SuppressedFinding]]:
     """The findings that are left, with those about the entries after them, and those that were silenced.
 
     A finding that several jobs share is silenced where each of them is listed. `complete` are the jobs of which all is
@@ -91,7 +100,7 @@ def exempted(
         named = [each for each in valid if each.rule == finding.rule and each.job in finding.jobs]
         if named and not always_on(finding) and {each.job for each in named} == set(finding.jobs):
             used.update(named)
-            silenced.append(Silenced(finding, named[0].reason, named[0].position, is_listed=True))
+            silenced.append(SuppressedFinding(finding, named[0].reason, named[0].position, is_listed=True))
         else:
             kept.append(finding)
     for entry in entries:

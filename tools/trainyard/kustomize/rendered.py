@@ -50,7 +50,7 @@ class RendererEnded(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class RenderedFolder:
     """A rendered folder, as far as the stages before the rules come with it."""
 
     made: tuple[Unit, Origin] | None
@@ -66,22 +66,22 @@ class Opened:
         raise InputError(finding.message, at.file, at.line, at.column, finding.help)
 
 
-def opened(sources: Sources, target: Target, rendering: Rendering) -> Opened:
+def rendered_folder(sources: Sources, target: Target, rendering: Rendering) -> RenderedFolder:
     """A folder and what kustomize made of it.
 
     InputError where the folder cannot be read or kustomize refused it; RendererEnded where the renderer ended.
     """
-    return _Folder(sources, target).opened(rendering)
+    return _Folder(sources, target).with_rendering(rendering)
 
 
-def opened_alone(root: FilePath, target: Target, sources: Sources) -> tuple[Unit, Origin, Mapping[str, str]]:
+def render_alone(root: FilePath, target: Target, sources: Sources) -> tuple[Unit, Origin, Mapping[str, str]]:
     """One folder by itself: its unit, where its values were written, and the digest of each file it was rendered from.
 
     InputError for the first that is wrong with it; Fault where the renderer ended.
     """
     folder = _Folder(sources, target)
     rendering = Rendering(target.name, [], {}, "") if folder.findings else render_one(root, target.name)
-    return *folder.opened(rendering).whole(), rendering.reads
+    return *folder.with_rendering(rendering).whole(), rendering.reads
 
 
 class OriginLater:
@@ -95,7 +95,7 @@ class OriginLater:
     @cached_property
     def _origin(self) -> Origin | None:
         try:
-            return opened(self._sources, self._target, self._rendering).whole()[1]
+            return rendered_folder(self._sources, self._target, self._rendering).whole()[1]
         except InputError:  # a file has changed since
             return None
 
@@ -165,10 +165,10 @@ class _Folder:
 
         return replace(finding, jobs=(self.target.name,))
 
-    def opened(self, rendering: Rendering) -> Opened:
+    def with_rendering(self, rendering: Rendering) -> RenderedFolder:
         """With what came out, and with what only the replay sees."""
         if self.findings or self.replayed is None:
-            return Opened(None, self.findings)
+            return RenderedFolder(None, self.findings)
         if rendering.error:
             raise _refused(rendering, self.replayed, self.target.name)
         objects = tuple(Object.of(data, index) for index, data in enumerate(rendering.objects))
@@ -183,7 +183,7 @@ class _Folder:
         self.findings += deprecated_fields(self.target.name, self._kustomizations, self.sources)
         own = self.sources.documents(f"{self.target.name}/job.yaml")[0].plain() if is_job else {}
         unit = Unit(self.target.name, is_job, objects, facts, own=own)
-        return Opened((unit, RenderedOrigin(self.replayed, nodes)), self.findings)
+        return RenderedFolder((unit, RenderedOrigin(self.replayed, nodes)), self.findings)
 
 
 def _refused(rendering: Rendering, replayed: Replay, folder: str) -> InputError:

@@ -17,7 +17,7 @@ from trainyard.findings.finding import Severity
 
 if TYPE_CHECKING:
     from trainyard.commandline import Progress
-    from trainyard.fixes.rounds import Made
+    from trainyard.fixes.rounds import FixResult
     from trainyard.lint.outcome import Outcome
     from trainyard.report import Report
     from trainyard.repository.changed import Range
@@ -232,7 +232,7 @@ def _lint(options: argparse.Namespace) -> int:
 
 def _fixes(
     root: Path, found: "Discovery", outcome: "Outcome", options: argparse.Namespace, progress: "Progress | None"
-) -> "Made":
+) -> "FixResult":
     """Fix what can be fixed, in the files unless they are only to be shown. UsageError where one cannot be written."""
     from trainyard.fixes import command
 
@@ -245,7 +245,7 @@ def _fixes(
     return made
 
 
-def _diff(made: "Made", report: "Report") -> int:
+def _diff(made: "FixResult", report: "Report") -> int:
     """Print what would be written. 1 where that is anything, else the code of the report."""
     from trainyard.fixes.command import diff
     from trainyard.report.summary import count, fixes_made

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard import bounded, limits
-from trainyard.bounded import Ended, Here
+from trainyard.bounded import Here, ItemEnd
 from trainyard.cache import LINK, Cache, Digests, is_content, text_digest
 from trainyard.commandline import Progress
 from trainyard.errors import InputError
@@ -148,7 +148,7 @@ class Judge:
 
         for item, answer in bounded.each(len(targets), work):
             target = targets[item]
-            if not isinstance(answer, Ended):
+            if not isinstance(answer, ItemEnd):
                 findings, suppressions, complete, not_judged = codec.unpacked(answer)
                 yield target, Judgement(target, findings, suppressions, complete, not_judged=not_judged)
             elif _OF_A_PLATFORM.match(f"{answer.at}/"):
@@ -301,11 +301,11 @@ class Judge:
             yield target.name
 
     def _unit(self, result: "Result", rendering: "Rendering") -> tuple[Unit, Origin] | None:
-        from trainyard.kustomize.rendered import RendererEnded, opened
+        from trainyard.kustomize.rendered import RendererEnded, rendered_folder
 
         with result.failing():
             try:
-                made = opened(self.sources, result.target, rendering)
+                made = rendered_folder(self.sources, result.target, rendering)
             except RendererEnded as ended:
                 result.findings.append(broken_finding(ended.message, result.target.name))
                 return None

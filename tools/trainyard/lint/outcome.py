@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainyard.findings.consequences import without_echoes
 from trainyard.findings.finding import Finding, NotJudged, Position
 from trainyard.findings.merged import merged, order
-from trainyard.findings.suppress import Silenced, Suppression
+from trainyard.findings.suppress import SuppressedFinding, Suppression
 from trainyard.lint.masked import MaskedLines
 from trainyard.repository.discover import Target, TargetKind, has_kustomization
 from trainyard.yaml.sources import Sources
@@ -37,7 +37,7 @@ class Outcome:
     findings: tuple[Finding, ...]
     units: tuple[str, ...]
     """What was judged, and what could not be."""
-    suppressed: tuple[Silenced, ...]
+    suppressed: tuple[SuppressedFinding, ...]
     """What was found and is not told, with the reasons."""
     cached: int
     line_of: Callable[[str, int], str | None]
@@ -63,7 +63,7 @@ def conclude(
     """
     told = [*beside, *(finding for judgement in judgements for finding in judgement.findings)]
     findings: list[Finding] = merged(told)
-    silenced: list[Silenced] = []
+    silenced: list[SuppressedFinding] = []
     suppressions = {s: None for judgement in judgements for s in judgement.suppressions}
     if suppressions or exempt:
         from trainyard.findings.suppress import Guard, apply

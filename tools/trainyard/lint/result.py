@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainyard import limits
-from trainyard.bounded import Ended
+from trainyard.bounded import ItemEnd
 from trainyard.commandline import TRACEBACK
 from trainyard.errors import Fault, InputError, UsageError
 from trainyard.findings.finding import BROKE, Finding, NotJudged, Place, Position, Severity
@@ -88,7 +88,7 @@ def broken_finding(why: str, unit: str) -> Finding:
     return Finding(rule.id, rule.name, rule.severity, why, place, jobs=(unit,), input_error=True)
 
 
-def ended_finding(ended: Ended, unit: str) -> Finding:
+def ended_finding(ended: ItemEnd, unit: str) -> Finding:
     """The finding that stands for a target at which the process that judges came to its end."""
     at = f" (at {ended.at})" if ended.at else ""
     return (

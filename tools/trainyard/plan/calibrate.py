@@ -7,14 +7,14 @@ from pathlib import Path
 from trainyard.plan.constants import NAMES, Constants
 from trainyard.plan.fit import fit, forecast, without
 from trainyard.plan.hardware import FOLDER, read
-from trainyard.plan.published import Published
+from trainyard.plan.published import PublishedRun
 from trainyard.plan.score import spread
 
 FILE = FOLDER / "forecast.yaml"
 
 
 def calibrate(
-    items: Sequence[Published], say: Callable[[str], None]
+    items: Sequence[PublishedRun], say: Callable[[str], None]
 ) -> tuple[Constants, dict[str, dict[str, float | None]]]:
     """The best constants for all rows, and errors by source (and of all) with that source left out."""
     facts = read("forecast.yaml")["constants"]

@@ -95,7 +95,7 @@ def _forecast(options: argparse.Namespace) -> int:
     from trainyard.plan.chart import svg
     from trainyard.plan.compare import best, variants
     from trainyard.plan.document import compared, document
-    from trainyard.plan.forecast import Wishes, forecast
+    from trainyard.plan.forecast import Overrides, forecast
     from trainyard.plan.repository import load
     from trainyard.plan.text import comparison, text
     from trainyard.report.output import write_text
@@ -103,7 +103,7 @@ def _forecast(options: argparse.Namespace) -> int:
 
     cwd = Path.cwd()
     job, run, quota = load(repository_root(cwd, [options.job]), options.job, cwd, options.cluster)
-    wishes = Wishes(
+    wishes = Overrides(
         tokens=_tokens(options),
         price=options.price,
         failures_per_1000_node_days=options.failure_rate,

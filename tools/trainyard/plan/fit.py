@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainyard.plan.constants import NAMES, Constants, changed
-from trainyard.plan.published import Published, chosen
+from trainyard.plan.published import PublishedRun, chosen
 from trainyard.plan.run import Run
 from trainyard.plan.step import step
 
@@ -13,7 +13,7 @@ Bounds = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FitResult:
     """The outcome of a fit."""
 
     constants: Constants
@@ -30,7 +30,7 @@ class Sample:
     weight: float
 
 
-def forecast(item: Published, constants: Constants) -> float:
+def forecast(item: PublishedRun, constants: Constants) -> float:
     """What the model says of a row, in the row's metric."""
     run = chosen(item, constants)
     return in_metric(item.metric, run, step(run, constants).total)
@@ -43,7 +43,7 @@ def in_metric(metric: str, run: Run, seconds: float) -> float:
     return run.tokens / seconds / (run.gpus if metric == "tokens_s_gpu" else 1)
 
 
-def samples(items: Sequence[Published], constants: Constants) -> list[Sample]:
+def samples(items: Sequence[PublishedRun], constants: Constants) -> list[Sample]:
     """Rows with their layouts; a source of n rows weighs sqrt(n)."""
     count: dict[str, int] = {}
     for item in items:
@@ -72,7 +72,9 @@ PULL = 0.002
 """What it costs to move a constant over its whole range: enough to hold one that no row asks for."""
 
 
-def fit(items: Sequence[Published], start: Constants, prior: Constants, bounds: Bounds, sweeps: int = 8) -> Fitted:
+def fit(
+    items: Sequence[PublishedRun], start: Constants, prior: Constants, bounds: Bounds, sweeps: int = 8
+) -> FitResult:
     """Coordinate descent within bounds: for each constant in turn, the best of finer and finer steps."""
     best, lowest, width = start, 0.0, 0.2
     for _ in range(sweeps):
@@ -91,9 +93,9 @@ def fit(items: Sequence[Published], start: Constants, prior: Constants, bounds: 
                     if moved:
                         best, lowest = trial, found
         width *= 0.6
-    return Fitted(best, lowest)
+    return FitResult(best, lowest)
 
 
-def without(items: Iterable[Published], source: str) -> list[Published]:
+def without(items: Iterable[PublishedRun], source: str) -> list[PublishedRun]:
     """Rows of all other sources."""
     return [item for item in items if item.source != source]

@@ -14,7 +14,7 @@ from trainyard.plan.step import Step, step
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Overrides:
     """What the command line adds to the facts; None where it says nothing."""
 
     tokens: float | None = None
@@ -132,7 +132,7 @@ def speed_of(run: Run) -> Speed:
     return Speed(run, step(run, constants()), memory.total(run), memory.fits(run))
 
 
-def forecast(job: Job, run: Run, wishes: Wishes, quota: int | None) -> Forecast:
+def forecast(job: Job, run: Run, wishes: Overrides, quota: int | None) -> Forecast:
     """The forecast of a run. `quota`: GPUs that the job's team may have on the cluster, if known."""
     if wishes.network is not None:
         run = replace(run, network=wishes.network)
@@ -176,7 +176,7 @@ def resized(run: Run, nodes: int) -> Run:
     return replace(run, gpus=nodes * run.gpus_per_node)
 
 
-def _reliability(facts: Mapping[str, Any], wishes: Wishes, run: Run) -> Reliability:
+def _reliability(facts: Mapping[str, Any], wishes: Overrides, run: Run) -> Reliability:
     prior = read("failure-rates.yaml")["assumed"]
     assumed = []
     rate = wishes.failures_per_1000_node_days or facts.get("failuresPer1000NodeDays")

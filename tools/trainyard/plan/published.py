@@ -19,7 +19,7 @@ METRICS = ("tokens_s_gpu", "tokens_s", "iteration_s")
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedRun:
     """One row: what was measured, and the runs that it may have been."""
 
     id: str
@@ -32,7 +32,7 @@ class Published:
     """One where the row says all; else the ways in which it may leave open what it leaves open."""
 
 
-def published(row: Mapping[str, Any], document: Mapping[str, Any]) -> Published:
+def published(row: Mapping[str, Any], document: Mapping[str, Any]) -> PublishedRun:
     """A row as a run. Refused, with the reason in words, where its inputs do not suffice."""
     if row.get("score") is False:
         raise Refused("its source is not trusted (score: false)")
@@ -75,7 +75,7 @@ def published(row: Mapping[str, Any], document: Mapping[str, Any]) -> Published:
     if not candidates:
         raise Refused("no layout of model parallelism divides its GPUs, layers and batch")
     metric, measured = _measured(row, source, candidates[0])
-    return Published(str(row.get("id", "")), str(row.get("source", "")), metric, measured, candidates)
+    return PublishedRun(str(row.get("id", "")), str(row.get("source", "")), metric, measured, candidates)
 
 
 def stated(row: Mapping[str, Any]) -> float | None:
@@ -89,7 +89,7 @@ def stated(row: Mapping[str, Any]) -> float | None:
     return None
 
 
-def chosen(item: Published, constants: Constants) -> Run:
+def chosen(item: PublishedRun, constants: Constants) -> Run:
     """The candidate that its authors would have run: the fastest that fits, or the smallest where none does."""
     return choose(item.candidates, constants)
 

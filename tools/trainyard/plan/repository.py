@@ -9,7 +9,7 @@ from trainyard.errors import InputError, UsageError
 from trainyard.gitops.cluster import Platforms
 from trainyard.kustomize.kustomization import load_graph
 from trainyard.kustomize.render import render_one
-from trainyard.kustomize.rendered import opened_alone
+from trainyard.kustomize.rendered import render_alone
 from trainyard.kustomize.replay import replay
 from trainyard.objects.origin import Origin
 from trainyard.objects.quantity import quantity
@@ -37,7 +37,7 @@ def load(root: Path, path: str, cwd: Path, cluster: str | None) -> tuple[Job, Ru
         raise UsageError(f"{path} holds {len(targets) or 'no'} jobs; name one job folder")
     sources = Sources(root)
     origin: Origin
-    unit, origin, _ = opened_alone(root, targets[0], sources)
+    unit, origin, _ = render_alone(root, targets[0], sources)
     with suppress(InputError):  # a TrainJob has its variables from the cluster's runtime
         unit, origin = Platforms(root, sources).under(unit, origin)
     facts = {kind: unit.fact(kind) for kind in ("TrainingJob", "Cluster", "Fabric")}

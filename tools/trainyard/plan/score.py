@@ -9,7 +9,7 @@ from typing import Any
 from trainyard.errors import InputError
 from trainyard.plan.constants import Constants
 from trainyard.plan.fit import forecast
-from trainyard.plan.published import Published, published, stated
+from trainyard.plan.published import PublishedRun, published, stated
 from trainyard.plan.rows import Refused
 
 
@@ -56,7 +56,7 @@ def load(file: Path) -> Mapping[str, Any]:
     return found
 
 
-def readable(document: Mapping[str, Any]) -> list[Published]:
+def readable(document: Mapping[str, Any]) -> list[PublishedRun]:
     """Rows that can be forecast and were measured."""
     found = []
     for row in document["rows"]:

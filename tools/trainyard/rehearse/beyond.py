@@ -4,7 +4,7 @@ import re
 
 from trainyard.rehearse.network import Waiting
 from trainyard.rehearse.network.explain import OUTSIDE
-from trainyard.rehearse.rehearsal import Seen
+from trainyard.rehearse.rehearsal import RehearsalRecord
 
 _NO_GPU = re.compile(
     r"(?i)no (?:CUDA|GPU|NVIDIA)|not compiled with CUDA|support bf16/gpu|not implemented for 'Half'"
@@ -22,7 +22,7 @@ _OF_THE_CHECKOUT = ("trainer",)
 _QUOTED = 200
 
 
-def not_judged(seen: Seen) -> tuple[str, str]:
+def not_judged(seen: RehearsalRecord) -> tuple[str, str]:
     """Why nothing can be said of a job, and what would help; empty where something can."""
     run = seen.first
     if run.outcome.ending == "timeout" and not (seen.trains or run.moves or run.chaos.done):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainyard.errors import InputError
 from trainyard.rehearse.disk.slow import size
-from trainyard.rehearse.network.held import program_path
+from trainyard.rehearse.network.held_namespaces import program_path
 
 PROCESSES = 16384
 """Threads count as processes."""

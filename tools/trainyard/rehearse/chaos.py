@@ -16,7 +16,7 @@ from trainyard.rehearse.engine import Engine
 from trainyard.rehearse.hang import RANK
 from trainyard.rehearse.pods import RunningPod
 from trainyard.rehearse.process import below, signal_process, variable
-from trainyard.rehearse.saved import Written
+from trainyard.rehearse.saved import ClaimWrites
 from trainyard.rehearse.storage import Checkpoints
 
 KINDS = ("kill-rank", "kill-node", "preempt", "cut", "fill-disk", "slow-disk", "lose-node")
@@ -115,7 +115,7 @@ class Chaos:
     events: list[Event]
     kept: Checkpoints | None = None
     """The trainer's checkpoints: nothing is done before there is one to come back to."""
-    written: Written | None = None
+    written: ClaimWrites | None = None
     """The same of another program: what it has written to its claims; None where it mounts none."""
     disk: Path | None = None
     """The disk that may be filled."""

@@ -101,7 +101,7 @@ def _rehearse(options: argparse.Namespace) -> int:
     from trainyard.rehearse.chaos import COLLECTIVE_SECONDS, event
     from trainyard.rehearse.load import load
     from trainyard.rehearse.programs import given_programs, given_variables, missing_program
-    from trainyard.rehearse.rehearsal import Wishes, elastic, rehearse
+    from trainyard.rehearse.rehearsal import Options, elastic, rehearse
     from trainyard.rehearse.sandbox import sandbox
     from trainyard.rehearse.scale import Scale
     from trainyard.rehearse.state import own_mounts, state_folder
@@ -124,7 +124,7 @@ def _rehearse(options: argparse.Namespace) -> int:
         quiet=options.quiet,
         folder=Path(options.logs) if options.logs else None,
     )
-    wishes = Wishes(
+    wishes = Options(
         patience=options.patience,
         latency=(options.latency or 0.0) / 1000,
         timeout=options.timeout,

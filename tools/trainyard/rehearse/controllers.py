@@ -134,7 +134,7 @@ class Operators:
 
 
 @dataclass(slots=True)
-class Led:
+class LeaderJob:
     """A job whose end is that of one pod: the launcher of an MPIJob, the submitter of a RayJob."""
 
     leader: str
@@ -176,10 +176,10 @@ def controller(workload: Workload) -> Controller:
         case "PyTorchJob" | "TFJob":
             return Operators(job, {each.role: _written_policy(job, each) for each in workload.pod_sets})
         case "MPIJob":
-            return Led("launcher", Jobs({"backoffLimit": mapping(spec.get("runPolicy")).get("backoffLimit")}))
+            return LeaderJob("launcher", Jobs({"backoffLimit": mapping(spec.get("runPolicy")).get("backoffLimit")}))
         case "RayJob":
             own = {"backoffLimit": mapping(spec.get("submitterConfig")).get("backoffLimit", 2)}
-            return Led("submitter", Jobs(own), whole=count(spec.get("backoffLimit")) or 0)
+            return LeaderJob("submitter", Jobs(own), whole=count(spec.get("backoffLimit")) or 0)
         case _:
             return Jobs({"backoffLimit": 3})
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainyard.rehearse.controllers import Controller
-from trainyard.rehearse.disk.slow import Held
+from trainyard.rehearse.disk.slow import PendingWrite
 from trainyard.rehearse.network import PodSpot
-from trainyard.rehearse.observe import Observed
+from trainyard.rehearse.observe import RunProgress
 from trainyard.rehearse.podplan import PodPlan
 from trainyard.rehearse.pods import Place, RunningPod
 from trainyard.rehearse.probes import Condemned
 from trainyard.rehearse.process import below
-from trainyard.rehearse.saved import Written
+from trainyard.rehearse.saved import ClaimWrites
 from trainyard.workload.ray import SUBMITTER
 
 TICK = 0.1
@@ -27,7 +27,7 @@ Ending = Literal["succeeded", "failed", "hangs", "timeout"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ContainerEnd:
     """A pod that ended for good, or a container that was started again."""
 
     pod: str
@@ -37,7 +37,7 @@ class Ended:
     killed_in_grace: bool
     condemned: tuple[tuple[str, Condemned], ...]
     """Containers that a probe ended, by name."""
-    saving: Held | None
+    saving: PendingWrite | None
     """What it was writing when its grace was over."""
     wound_down: bool
     """Ended because the job was over."""
@@ -52,7 +52,7 @@ class Outcome:
     ending: Ending
     reason: str
     seconds: float
-    pods: tuple[Ended, ...]
+    pods: tuple[ContainerEnd, ...]
     """All pods, in the order of their end; those that the controller replaced included."""
     replaced: int
 
@@ -65,7 +65,7 @@ class Engine:
     plans: Sequence[tuple[PodPlan, PodSpot]]
     place: Place
     controller: Controller
-    observed: Observed
+    observed: RunProgress
     patience: float
     timeout: float
     before_tick: Callable[["Engine"], None]
@@ -73,10 +73,10 @@ class Engine:
     on_hang: Callable[["Engine"], None]
     on_failure: Callable[["Engine"], None]
     """Called while a pod that failed is still known to the others."""
-    written: Written | None = None
+    written: ClaimWrites | None = None
     """What the job writes to its claims, where only a look tells."""
     pods: dict[str, RunningPod] = field(default_factory=dict)
-    ended: list[Ended] = field(default_factory=list)
+    ended: list[ContainerEnd] = field(default_factory=list)
     replaced: int = 0
     absent: set[str] = field(default_factory=set)
     """Pods for which there is no node: they are pending."""
@@ -228,7 +228,7 @@ class Engine:
             for pod in self.pods.values():
                 pod.advance()
 
-    def _told(self) -> tuple[Ended, ...]:
+    def _told(self) -> tuple[ContainerEnd, ...]:
         return (*self.ended, *(_ended(pod) for pod in self.pods.values()))
 
     def _taken(self) -> tuple[float, int]:
@@ -238,9 +238,9 @@ class Engine:
         return sum(each.seconds for each in every), sum(each.memory for each in every)
 
 
-def _ended(pod: RunningPod) -> Ended:
+def _ended(pod: RunningPod) -> ContainerEnd:
     every = (*pod.init, *pod.main)
-    return Ended(
+    return ContainerEnd(
         pod=pod.name,
         role=pod.plan.member.pod_set.role,
         codes=pod.exit_codes,

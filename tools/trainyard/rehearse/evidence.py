@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainyard.rehearse.rehearsal import Seen
+from trainyard.rehearse.rehearsal import RehearsalRecord
 from trainyard.rehearse.runs import Run
 from trainyard.rehearse.worlds import worlds
 
@@ -19,17 +19,17 @@ class Evidence:
     """Why it was not."""
 
 
-def evidence(seen: Seen) -> tuple[Evidence, ...]:
+def evidence(seen: RehearsalRecord) -> tuple[Evidence, ...]:
     """All that a job has to do on a cluster, seen or not."""
     return tuple(_evidence(seen))
 
 
-def not_seen(seen: Seen) -> str:
+def not_seen(seen: RehearsalRecord) -> str:
     """What was not seen, in one line; empty where all was."""
     return ", ".join(each.what for each in evidence(seen) if not each.seen)
 
 
-def _evidence(seen: Seen) -> Iterator[Evidence]:
+def _evidence(seen: RehearsalRecord) -> Iterator[Evidence]:
     run = seen.first
     yield Evidence("ranks", _ranks(seen, run), "no rank told that it joined a process group of PyTorch")
     yield Evidence("steps", _steps(run), "no line is known as a step; --step-pattern tells how the program prints one")
@@ -41,7 +41,7 @@ def _evidence(seen: Seen) -> Iterator[Evidence]:
         yield Evidence("devices", "", "this machine's processors stand in for GPUs, and its memory for theirs")
 
 
-def _ranks(seen: Seen, run: Run) -> str:
+def _ranks(seen: RehearsalRecord, run: Run) -> str:
     expected, met = seen.loaded.ranks, worlds(run.joined)
     of = f" of {expected}" if expected else ""
     waited = "" if run.joined_after is None else f" after {run.joined_after:.1f} s"
@@ -64,19 +64,19 @@ def _steps(run: Run) -> str:
     return f"{told}, loss {losses[min(losses)]:.4f} to {losses[max(losses)]:.4f}"
 
 
-def _save(seen: Seen) -> str:
+def _save(seen: RehearsalRecord) -> str:
     if seen.saved:
         steps = ", ".join(map(str, seen.saved))
         return f"{plural(len(seen.saved), 'checkpoint')}: step{'s' * (len(seen.saved) != 1)} {steps}"
     return seen.written
 
 
-def _why_not_saved(seen: Seen) -> str:
+def _why_not_saved(seen: RehearsalRecord) -> str:
     claims = any("persistentVolumeClaim" in volume for plan in seen.plans for volume in plan.volumes.values())
     return "nothing was written to a claim" if claims else "the job mounts no claim"
 
 
-def _resume(seen: Seen) -> str:
+def _resume(seen: RehearsalRecord) -> str:
     first, second = seen.first, seen.second
     if second is not None and seen.goes_on_from in second.observed.resumed_from:
         same = sorted(set(second.observed.losses) & set(first.observed.losses))
@@ -86,7 +86,7 @@ def _resume(seen: Seen) -> str:
     return f"from step {back}, {plural(first.outcome.replaced, 'pod')} made anew" if back and first.chaos.done else ""
 
 
-def _why_not_resumed(seen: Seen) -> str:
+def _why_not_resumed(seen: RehearsalRecord) -> str:
     if seen.first.chaos.done or seen.second is not None:
         return "it was not seen to go on from a step"
     if seen.trains and len(seen.saved) == 1:

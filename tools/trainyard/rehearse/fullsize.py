@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from trainyard.objects.objects import Spot
-from trainyard.rehearse.load import Loaded
+from trainyard.rehearse.load import RehearsalJob
 from trainyard.rehearse.network import PodSpot
 from trainyard.rehearse.podplan import ContainerPlan, PodPlan
 from trainyard.rehearse.pods import Place, begin
@@ -46,7 +46,7 @@ class Refusal:
 
 
 def refusal(
-    loaded: Loaded,
+    loaded: RehearsalJob,
     place: Place,
     plans: Sequence[tuple[PodPlan, PodSpot]],
     volumes: Mapping[str, Mapping[str, Volume]],

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.errors import Fault, InputError, UsageError
 from trainyard.gitops.cluster import Platforms
-from trainyard.kustomize.rendered import opened_alone
+from trainyard.kustomize.rendered import render_alone
 from trainyard.objects.manifests import read_manifests
 from trainyard.objects.objects import Object
 from trainyard.objects.origin import Origin
@@ -22,7 +22,7 @@ from trainyard.yaml.sources import Sources
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class RehearsalJob:
     """One training job, at the size of the rehearsal."""
 
     name: str
@@ -41,7 +41,7 @@ class Loaded:
     """Why plain manifests run at the size that is written, though it is not that of a rehearsal."""
 
 
-def load(root: Path, path: str, cwd: Path, scale: Scale, work: Path) -> Loaded:
+def load(root: Path, path: str, cwd: Path, scale: Scale, work: Path) -> RehearsalJob:
     """The one training job at `path`, scaled in the empty folder `work`.
 
     UsageError where the path names none or several; InputError, with its place, where it cannot be rendered.
@@ -58,7 +58,7 @@ def load(root: Path, path: str, cwd: Path, scale: Scale, work: Path) -> Loaded:
     return _folder(root, target, sources, scale, work)
 
 
-def _plain(name: str, unit: Unit, origin: Origin, sources: Sources, scale: Scale) -> Loaded:
+def _plain(name: str, unit: Unit, origin: Origin, sources: Sources, scale: Scale) -> RehearsalJob:
     full = _only_job(unit)
     try:
         job, why = smaller(unit, full, scale), ""
@@ -66,7 +66,7 @@ def _plain(name: str, unit: Unit, origin: Origin, sources: Sources, scale: Scale
         if scale.nodes is not None or scale.gpus_per_node is not None:
             raise InputError(f"cannot be rehearsed at another size than its own: {reason}", name) from None
         job, why = full, str(reason)
-    return Loaded(name, job, full, unit, _ranks(job), _ranks(full), origin, sources, why)
+    return RehearsalJob(name, job, full, unit, _ranks(job), _ranks(full), origin, sources, why)
 
 
 def _ranks(job: Workload) -> int | None:
@@ -83,8 +83,8 @@ def _of_its_pod(launch: Launch) -> bool:
     return alone or (processes is not None and processes.implied)
 
 
-def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Path) -> Loaded:
-    bare, own, reads = opened_alone(root, target, sources)
+def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Path) -> RehearsalJob:
+    bare, own, reads = render_alone(root, target, sources)
     unit, origin = Platforms(root, sources).under(bare, own)
     training_job, asked = bare.fact("TrainingJob"), scale
     if training_job is None:
@@ -104,7 +104,7 @@ def _folder(root: Path, target: Target, sources: Sources, scale: Scale, work: Pa
     started, of_full = ranks(job), ranks(full)
     if started and of_full and not _in_step(full, whole) and _counts(job):  # too few or too many, as at full size
         of_spec = max(1, started * of_whole // of_full)
-    return Loaded(target.name, job, full, unit, of_spec, of_whole, origin, sources)
+    return RehearsalJob(target.name, job, full, unit, of_spec, of_whole, origin, sources)
 
 
 def _in_step(job: Workload, spec: Mapping[str, Any]) -> bool:

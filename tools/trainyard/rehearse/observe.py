@@ -13,7 +13,7 @@ from typing import Any
 from trainyard.rehearse.beneath import folder, read
 from trainyard.rehearse.blame import Blame
 from trainyard.rehearse.steps import EPOCHS, object_in, step_in
-from trainyard.rehearse.worlds import Joined
+from trainyard.rehearse.worlds import JoinedRank
 
 _RESUMED = re.compile(r"checkpoint: resumed from step (\d+)")
 _DIGITS = re.compile(r"\d+")
@@ -25,7 +25,7 @@ _REPEATS = 3
 
 
 @dataclass(slots=True)
-class Observed:
+class RunProgress:
     """What one run came to, as far as its pods have told."""
 
     folder: Path
@@ -120,7 +120,7 @@ class Observed:
             furthest = max(furthest, step)
         return None
 
-    def joined(self) -> tuple[Joined, ...]:
+    def joined(self) -> tuple[JoinedRank, ...]:
         """What ranks have left each time that they joined, in that order."""
         found = []
         with folder(self.folder) as notes:
@@ -128,7 +128,7 @@ class Observed:
                 with suppress(ValueError, KeyError, TypeError, RecursionError, OSError):
                     note = json.loads(read(notes, name))
                     rank, world, at = int(note["rank"]), int(note["world"]), float(note["joined"])
-                    found.append(Joined(str(note["pod"]), rank, world, str(note["group"]), at))
+                    found.append(JoinedRank(str(note["pod"]), rank, world, str(note["group"]), at))
         return tuple(sorted(found, key=lambda each: each.at))
 
     def listen(self) -> None:

@@ -102,7 +102,7 @@ class MadeUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PodNetwork:
     """What the network tells of a pod before it starts."""
 
     address: str
@@ -115,7 +115,7 @@ class Known:
 
 
 def pod_plan(
-    workload: Workload, member: Member, known: Known, substitutes: Substitutes, made_up: list[MadeUp]
+    workload: Workload, member: Member, known: PodNetwork, substitutes: Substitutes, made_up: list[MadeUp]
 ) -> PodPlan:
     """The plan of one pod. What is invented is added to `made_up`."""
     pod_set = member.pod_set
@@ -165,7 +165,7 @@ class _Kubelet:
 
     workload: Workload
     member: Member
-    known: Known
+    known: PodNetwork
     substitutes: Substitutes
     made_up: list[MadeUp]
 

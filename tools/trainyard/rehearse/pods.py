@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from trainyard.rehearse.bounds import Bounds
-from trainyard.rehearse.disk.slow import Held, SlowDisks
+from trainyard.rehearse.disk.slow import PendingWrite, SlowDisks
 from trainyard.rehearse.network import Network, PodSpot
 from trainyard.rehearse.orders import Programs, environment_of, orders
 from trainyard.rehearse.podplan import ContainerPlan, PodPlan
@@ -89,7 +89,7 @@ class RunningPod:
     lost: bool = False
     """Its node is gone, and nothing of it had any grace."""
     stopping_since: float | None = None
-    saving: Held | None = None
+    saving: PendingWrite | None = None
     """What it was writing when its grace was over."""
     was_ready: bool = False
     left: bool = False

@@ -122,7 +122,7 @@ def start(command: Sequence[str], status: tuple[int, int], inherits: Sequence[in
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProcessInfo:
     """A process of a container as /proc shows it."""
 
     pid: int
@@ -133,13 +133,13 @@ class Seen:
     """Bytes that are its own alone."""
 
 
-def below(roots: Sequence[int]) -> dict[int, list[Seen]]:
+def below(roots: Sequence[int]) -> dict[int, list[ProcessInfo]]:
     """All processes under each of some processes, themselves included."""
     every = {each.pid: each for each in _every()}
-    children: dict[int, list[Seen]] = {}
+    children: dict[int, list[ProcessInfo]] = {}
     for each in every.values():
         children.setdefault(each.parent, []).append(each)
-    found: dict[int, list[Seen]] = {}
+    found: dict[int, list[ProcessInfo]] = {}
     for root in roots:
         waiting = [every[root]] if root in every else []
         found[root] = []
@@ -150,7 +150,7 @@ def below(roots: Sequence[int]) -> dict[int, list[Seen]]:
     return found
 
 
-def _every() -> Iterator[Seen]:
+def _every() -> Iterator[ProcessInfo]:
     ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -159,7 +159,9 @@ def _every() -> Iterator[Seen]:
             fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
             spent = sum(int(fields[index]) for index in (11, 12, 13, 14))
             _, resident, shared, *_ = map(int, Path(f"/proc/{entry}/statm").read_text().split())
-            yield Seen(int(entry), int(fields[1]), spent / ticks + _waited(entry), max(0, resident - shared) * page)
+            yield ProcessInfo(
+                int(entry), int(fields[1]), spent / ticks + _waited(entry), max(0, resident - shared) * page
+            )
 
 
 def _waited(process: str) -> float:

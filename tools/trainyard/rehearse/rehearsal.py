@@ -12,17 +12,17 @@ from trainyard.rehearse.bounds import bounds
 from trainyard.rehearse.chaos import DISK_BYTES, Chaos, Event
 from trainyard.rehearse.disk.slow import SlowDisks
 from trainyard.rehearse.fullsize import Refusal, refusal, settings
-from trainyard.rehearse.load import Loaded
+from trainyard.rehearse.load import RehearsalJob
 from trainyard.rehearse.members import members
 from trainyard.rehearse.netplan import network_plan
 from trainyard.rehearse.network import Network, PodSpot, open_network
 from trainyard.rehearse.orders import Programs
-from trainyard.rehearse.podplan import Known, MadeUp, PodPlan, pod_plan
+from trainyard.rehearse.podplan import MadeUp, PodNetwork, PodPlan, pod_plan
 from trainyard.rehearse.pods import Place
 from trainyard.rehearse.refused import refuse
 from trainyard.rehearse.runs import Log, Run, run
 from trainyard.rehearse.sandbox import Sandbox
-from trainyard.rehearse.saved import Written
+from trainyard.rehearse.saved import ClaimWrites
 from trainyard.rehearse.storage import Checkpoints, checkpoints, put_dataset
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.rehearse.volumes import Volume, Volumes
@@ -33,7 +33,7 @@ MOST_PODS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Options:
     """What the user asked for."""
 
     patience: float = 30.0
@@ -54,10 +54,10 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RehearsalRecord:
     """All that a rehearsal saw."""
 
-    loaded: Loaded
+    loaded: RehearsalJob
     plans: tuple[PodPlan, ...]
     first: Run
     second: Run | None
@@ -89,7 +89,9 @@ class Seen:
         return self.trains and self.substitutes.saves
 
 
-def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sandbox, state: Path, log: Log) -> Seen:
+def rehearse(
+    loaded: RehearsalJob, wishes: Options, substitutes: Substitutes, box: Sandbox, state: Path, log: Log
+) -> RehearsalRecord:
     """Run a job's pods in the empty folder `state`, and once more where the first run left checkpoints."""
     workload = loaded.workload
     refuse(workload, loaded.origin, loaded.name)
@@ -119,7 +121,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
         of_pods = {each.name: volumes.of_pod(each) for each in plans}
         told = _values(workload)
         kept = checkpoints(plans, of_pods, told) if substitutes.trains else None
-        written = Written(volumes.claims) if kept is None and volumes.claims else None
+        written = ClaimWrites(volumes.claims) if kept is None and volumes.claims else None
         disk = _disk(wishes, kept, volumes)
         _check_cuts(wishes.chaos, [each.name for each in plans], network)
         events = tuple(_on_a_claim(each, plans, kept, volumes) for each in wishes.chaos)
@@ -154,7 +156,7 @@ def rehearse(loaded: Loaded, wishes: Wishes, substitutes: Substitutes, box: Sand
             if goes_on_from is not None:
                 log("", "", f"again, to go on from the checkpoint of step {goes_on_from}")
                 second = once(Chaos([]))
-        return Seen(
+        return RehearsalRecord(
             loaded=loaded,
             plans=tuple(plans),
             first=first,
@@ -218,7 +220,7 @@ def _did_not_happen(run: Run) -> str:
     return f"--chaos {told} did not happen: until the last step, {last}, there was {what}"
 
 
-def _disk(wishes: Wishes, kept: Checkpoints | None, volumes: Volumes) -> Path | None:
+def _disk(wishes: Options, kept: Checkpoints | None, volumes: Volumes) -> Path | None:
     """The claim that checkpoints go to, on a small disk of its own where that is to be filled."""
     if not any(each.kind == "fill-disk" for each in wishes.chaos):
         return None
@@ -248,10 +250,10 @@ def _claim_of(kept: Checkpoints | None, volumes: Volumes) -> str | None:
     return next(iter(volumes.claims)) if len(volumes.claims) == 1 else None
 
 
-def _known(network: Network, spot: PodSpot) -> Known:
+def _known(network: Network, spot: PodSpot) -> PodNetwork:
     told = network.environment(spot)
     interfaces = {} if network.strict else {name: value for name, value in told.items() if name.endswith("_IFNAME")}
-    return Known(network.address(spot), told, interfaces, lambda text: network.localise(spot, text))
+    return PodNetwork(network.address(spot), told, interfaces, lambda text: network.localise(spot, text))
 
 
 def elastic(workload: Workload) -> bool:

@@ -10,14 +10,14 @@ from itertools import groupby
 from trainyard.rehearse.chaos import Chaos
 from trainyard.rehearse.controllers import controller
 from trainyard.rehearse.disk.slow import Save
-from trainyard.rehearse.engine import Ended, Engine, Outcome
+from trainyard.rehearse.engine import ContainerEnd, Engine, Outcome
 from trainyard.rehearse.hang import Stack, stacks
 from trainyard.rehearse.network import PodSpot, Waiting
-from trainyard.rehearse.observe import Observed
+from trainyard.rehearse.observe import RunProgress
 from trainyard.rehearse.podplan import PodPlan
 from trainyard.rehearse.pods import Place
-from trainyard.rehearse.saved import Written
-from trainyard.rehearse.worlds import Joined
+from trainyard.rehearse.saved import ClaimWrites
+from trainyard.rehearse.worlds import JoinedRank
 from trainyard.workload.model import Workload
 
 Log = Callable[[str, str, str], None]
@@ -29,8 +29,8 @@ class Run:
     """One run of the job."""
 
     outcome: Outcome
-    observed: Observed
-    joined: tuple[Joined, ...] = ()
+    observed: RunProgress
+    joined: tuple[JoinedRank, ...] = ()
     """Each time that a rank joined its group."""
     stacks: tuple[Stack, ...] = ()
     waiting: tuple[Waiting, ...] = ()
@@ -41,7 +41,7 @@ class Run:
     """Whether it took steps until its end."""
 
     @property
-    def failed(self) -> tuple[Ended, ...]:
+    def failed(self) -> tuple[ContainerEnd, ...]:
         """Pods that ended with an error."""
         return tuple(each for each in self.outcome.pods if any(each.codes.values()) and not each.wound_down)
 
@@ -93,14 +93,14 @@ def run(
     patience: float,
     timeout: float,
     form: re.Pattern[str] | None = None,
-    written: Written | None = None,
+    written: ClaimWrites | None = None,
 ) -> Run:
     """Run the pods once, from their start to the job's end."""
     notes = place.state / "notes"
     shutil.rmtree(notes)
     notes.mkdir()
     notes.chmod(0o777)
-    observed = Observed(notes, form)
+    observed = RunProgress(notes, form)
 
     def seen(pod: str, container: str, line: str) -> None:
         if pod:

@@ -10,7 +10,7 @@ _MOST_FILES = 20_000
 
 
 @dataclass(slots=True)
-class Written:
+class ClaimWrites:
     """What has come about in the claims of a job since a run began."""
 
     claims: Mapping[str, Path]

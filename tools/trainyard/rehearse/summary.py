@@ -5,14 +5,14 @@ from typing import Any
 from trainyard.rehearse.beyond import not_judged
 from trainyard.rehearse.disk.slow import size
 from trainyard.rehearse.evidence import ending, evidence, not_seen, plural
-from trainyard.rehearse.rehearsal import Seen
+from trainyard.rehearse.rehearsal import RehearsalRecord
 from trainyard.rehearse.runs import Run
 from trainyard.report.escape import inert, visible
 
 _USUAL_PODS = 2
 
 
-def document(seen: Seen) -> dict[str, Any]:
+def document(seen: RehearsalRecord) -> dict[str, Any]:
     """The rehearsal as plain data."""
     why, _ = not_judged(seen)
     return {
@@ -37,7 +37,7 @@ def document(seen: Seen) -> dict[str, Any]:
     }
 
 
-def text(seen: Seen) -> str:
+def text(seen: RehearsalRecord) -> str:
     """The rehearsal in a few lines."""
     full = seen.loaded.full.pods
     smaller = f" of {full}" if full != len(seen.plans) else ""
@@ -60,7 +60,7 @@ def text(seen: Seen) -> str:
     return inert("\n".join([f"rehearsed {visible(seen.loaded.name)}", *lines]))
 
 
-def note(seen: Seen) -> str:
+def note(seen: RehearsalRecord) -> str:
     """What a rehearsal without a finding comes to: that the job passes, and what of it nobody has seen."""
     missing = not_seen(seen)
     return f"1 job passes{f'; not seen: {missing}' if missing else ''}"

@@ -7,11 +7,11 @@ from trainyard.lint.result import finding_of, found_by_rules
 from trainyard.objects.objects import Spot
 from trainyard.rehearse import rules
 from trainyard.rehearse.beyond import not_judged
-from trainyard.rehearse.disk.slow import Held, size
+from trainyard.rehearse.disk.slow import PendingWrite, size
 from trainyard.rehearse.miscounted import miscounted
 from trainyard.rehearse.network import Waiting
 from trainyard.rehearse.probes import FIELDS, Condemned
-from trainyard.rehearse.rehearsal import Seen
+from trainyard.rehearse.rehearsal import RehearsalRecord
 from trainyard.rehearse.runs import Run
 from trainyard.rehearse.volumes import SHARED_MEMORY
 from trainyard.rehearse.worlds import worlds
@@ -39,7 +39,7 @@ _OF_MEETING = ("RDV", "NET", "MPI")
 Told = tuple[Rule, Problem]
 
 
-def verdict(seen: Seen) -> tuple[Finding, ...]:
+def verdict(seen: RehearsalRecord) -> tuple[Finding, ...]:
     """The findings of a rehearsal; none where nothing is wrong with what was seen, or nothing can be said."""
     told = list(_of_full_size(seen))
     if not not_judged(seen)[0]:
@@ -53,13 +53,13 @@ def verdict(seen: Seen) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _of_full_size(seen: Seen) -> Iterator[Told]:
+def _of_full_size(seen: RehearsalRecord) -> Iterator[Told]:
     if (found := seen.refusal) is not None:
         message = f"as it is written, with {seen.loaded.full_ranks} ranks, the trainer does not start: {found.message}"
         yield rules.AT_FULL_SIZE, Problem(message, found.spot)
 
 
-def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
+def _of_run(seen: RehearsalRecord, run: Run) -> Iterator[Told]:
     outcome = run.outcome
     grace = [each for each in outcome.pods if each.killed_in_grace and each.disrupted]
     for each in grace[:1]:
@@ -102,7 +102,7 @@ def _of_run(seen: Seen, run: Run) -> Iterator[Told]:
         yield rules.FAILS, failure
 
 
-def _probed(seen: Seen, pod: str, name: str, wrong: Condemned) -> Problem:
+def _probed(seen: RehearsalRecord, pod: str, name: str, wrong: Condemned) -> Problem:
     """What a probe that ended a container asked, and when."""
     container = _container(seen, pod, name)
     spot = seen.loaded.workload.object.at() if container is None else container.spot.below(FIELDS[wrong.kind])
@@ -112,13 +112,13 @@ def _probed(seen: Seen, pod: str, name: str, wrong: Condemned) -> Problem:
     return Problem(f"{message}, and ended it {wrong.after:.0f} s after its start", spot, help=helped)
 
 
-def _too_slow(held: Held) -> str:
+def _too_slow(held: PendingWrite) -> str:
     """Why its grace was shorter than its save."""
     told = f"in {held.seconds:.1f} s its save had brought {size(held.written)} onto claim {held.claim}"
     return f"{told}, which takes {size(held.rate)} a second, and was not over"
 
 
-def _of_success(seen: Seen, run: Run) -> Iterator[Told]:
+def _of_success(seen: RehearsalRecord, run: Run) -> Iterator[Told]:
     if not run.chaos.done:
         yield from _of_meeting(seen, run)
     if run.chaos.saved and run.outcome.replaced and not run.resumed_from and (seen.trains or run.began_again):
@@ -126,7 +126,7 @@ def _of_success(seen: Seen, run: Run) -> Iterator[Told]:
         yield rules.UNSAVED, Problem(message, _main_spot(seen))
 
 
-def _of_meeting(seen: Seen, run: Run) -> Iterator[Told]:
+def _of_meeting(seen: RehearsalRecord, run: Run) -> Iterator[Told]:
     """Ranks that train in another world than the job has."""
     expected, met = seen.loaded.ranks, worlds(run.joined)
     told, trained = run.observed.result.get("world_size"), [pod for pod in run.observed.by_pod if pod in _pods(seen)]
@@ -148,13 +148,13 @@ def _of_meeting(seen: Seen, run: Run) -> Iterator[Told]:
         yield rules.MISSING, Problem(message, _count_spot(seen), help=helped)
 
 
-def _pods(seen: Seen) -> dict[str, str]:
+def _pods(seen: RehearsalRecord) -> dict[str, str]:
     """Roles of the job's pods by the names and host names that they go by."""
     found = {plan.name: plan.member.pod_set.role for plan in seen.plans}
     return found | {plan.member.hostname[:63]: plan.member.pod_set.role for plan in seen.plans}
 
 
-def _of_second(seen: Seen) -> Iterator[Told]:
+def _of_second(seen: RehearsalRecord) -> Iterator[Told]:
     first, second = seen.first, seen.second
     if first.outcome.ending == "succeeded" and seen.must_save and not seen.saved:
         yield rules.UNSAVED, Problem("the run left no checkpoint in a volume", _main_spot(seen))
@@ -184,7 +184,7 @@ def _blocked(run: Run) -> bool:
     return any(word in text for _, text in run.observed.blame.errors for word in words)
 
 
-def _of_waiting(seen: Seen, run: Run) -> Iterator[Told]:
+def _of_waiting(seen: RehearsalRecord, run: Run) -> Iterator[Told]:
     names = [each for each in run.waiting if each.protocol == "DNS"]
     dialled = [each for each in run.waiting if each.protocol != "DNS"]
     for each in names[:1]:
@@ -198,7 +198,7 @@ def _of_waiting(seen: Seen, run: Run) -> Iterator[Told]:
         yield rules.DROPPED, Problem(message, _dialling(seen, each), help=_standing(run))
 
 
-def _shared_memory(seen: Seen, run: Run) -> Told | None:
+def _shared_memory(seen: RehearsalRecord, run: Run) -> Told | None:
     codes = [(each.pod, name) for each in run.outcome.pods for name, code in each.codes.items() if code in _BUS_ERRORS]
     said = [(pod, "") for pod, text in run.observed.blame.errors if any(word in text for word in _FULL)]
     said += [(pod, "") for pod, text in run.observed.seen if any(word in text for word in _FULL)]
@@ -209,7 +209,7 @@ def _shared_memory(seen: Seen, run: Run) -> Told | None:
     return None
 
 
-def _shared_memory_of(seen: Seen, pod: str) -> tuple[str, Spot]:
+def _shared_memory_of(seen: RehearsalRecord, pod: str) -> tuple[str, Spot]:
     """Size of a pod's /dev/shm as written, and the field that says so."""
     plan = next(plan for plan in seen.plans if plan.name == pod)
     volumes = plan.member.pod_set.template.below("spec", "volumes")
@@ -220,7 +220,7 @@ def _shared_memory_of(seen: Seen, pod: str) -> tuple[str, Spot]:
     return "64Mi, since nothing is mounted there", plan.containers[0].source.spot
 
 
-def _failure(seen: Seen, run: Run) -> Problem:
+def _failure(seen: RehearsalRecord, run: Run) -> Problem:
     """The first pod that named an error, else the first that ended with one."""
     bad, said = run.failed, run.said
     ended = next((each for each in bad if said is not None and each.pod == said[0]), bad[0] if bad else None)
@@ -233,7 +233,7 @@ def _failure(seen: Seen, run: Run) -> Problem:
     return Problem(f"{name} of {ended.pod} ended with {code}{words}", spot, help=run.outcome.reason)
 
 
-def _hang(seen: Seen, run: Run) -> tuple[str, Spot]:
+def _hang(seen: RehearsalRecord, run: Run) -> tuple[str, Spot]:
     expected = seen.loaded.ranks
     joined = f"{run.ranks} of {expected} ranks joined" if expected else f"{run.ranks} ranks joined"
     where = f"after step {run.observed.reached}" if run.observed.taken else "before the first step"
@@ -267,7 +267,7 @@ def _standing(run: Run) -> str:
     return ", ".join(dict.fromkeys(told[:_MOST_RANKS_TOLD])) + more
 
 
-def _linted(seen: Seen) -> str:
+def _linted(seen: RehearsalRecord) -> str:
     """What the linter calls an error in the same job, which is the likely cause."""
     found = found_by_rules(all_rules(), seen.loaded.unit)
     errors = [(rule.id, problem.message) for rule, problem in found if rule.severity is Severity.ERROR]
@@ -275,7 +275,7 @@ def _linted(seen: Seen) -> str:
     return f"the linter says {errors[0][0]}: {errors[0][1]}" if errors else ""
 
 
-def _container(seen: Seen, pod: str, name: str) -> Container | None:
+def _container(seen: RehearsalRecord, pod: str, name: str) -> Container | None:
     for plan in seen.plans:
         if plan.name == pod:
             every = [*plan.containers, *plan.init]
@@ -284,7 +284,7 @@ def _container(seen: Seen, pod: str, name: str) -> Container | None:
     return None
 
 
-def _main_spot(seen: Seen) -> Spot:
+def _main_spot(seen: RehearsalRecord) -> Spot:
     for pod_set in seen.loaded.workload.pod_sets:
         main = pod_set.main()
         if main is not None and main.launch is not None:
@@ -292,21 +292,21 @@ def _main_spot(seen: Seen) -> Spot:
     return seen.loaded.workload.object.at()
 
 
-def _count_spot(seen: Seen) -> Spot:
+def _count_spot(seen: RehearsalRecord) -> Spot:
     """Where mpirun is told how many ranks to start, else the launcher."""
     mains = [pod_set.main() for pod_set in seen.loaded.workload.pod_sets]
     told = [main.launch.option("np") for main in mains if main is not None and main.launch is not None]
     return next((np.spot for np in told if np is not None), _main_spot(seen))
 
 
-def _pod_spot(seen: Seen, pod: str, field: str) -> Spot:
+def _pod_spot(seen: RehearsalRecord, pod: str, field: str) -> Spot:
     plan = next((plan for plan in seen.plans if plan.name == pod), None)
     if plan is None:
         return seen.loaded.workload.object.at()
     return plan.member.pod_set.template.below("spec", field)
 
 
-def _naming(seen: Seen, waiting: Waiting) -> Spot:
+def _naming(seen: RehearsalRecord, waiting: Waiting) -> Spot:
     """The field that holds a name: a variable's, else a word's, else the pods' subdomain."""
     label = waiting.peer.partition(".")[0]
     names = [waiting.peer, ".".join(waiting.peer.split(".")[:2]), label]
@@ -322,7 +322,7 @@ def _naming(seen: Seen, waiting: Waiting) -> Spot:
     return _pod_spot(seen, waiting.pod[1], "subdomain")
 
 
-def _dialling(seen: Seen, waiting: Waiting) -> Spot:
+def _dialling(seen: RehearsalRecord, waiting: Waiting) -> Spot:
     """The rule that comes nearest to letting it through, else the policy that closes it.
 
     Where none does, the variable or word that holds the port.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedRank:
     """A rank that joined a process group, as it tells."""
 
     pod: str
@@ -28,7 +28,7 @@ class World:
     pods: tuple[str, ...]
 
 
-def worlds(joined: Sequence[Joined]) -> tuple[World, ...]:
+def worlds(joined: Sequence[JoinedRank]) -> tuple[World, ...]:
     """The groups that pods joined last: a run that starts over is in another one than before.
 
     Empty where nobody joined one, and where somebody's is not known.

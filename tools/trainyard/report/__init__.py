@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, UsageError
 from trainyard.findings.finding import BROKE, Finding, NotJudged, Severity
-from trainyard.findings.suppress import Silenced
+from trainyard.findings.suppress import SuppressedFinding
 
 if TYPE_CHECKING:
     from trainyard.rules.registry import Rule
@@ -36,7 +36,7 @@ class Report:
     """In the order in which they are printed."""
     units: tuple[str, ...]
     """Names of all jobs or manifests that were judged, those without findings included."""
-    suppressed: tuple[Silenced, ...] = ()
+    suppressed: tuple[SuppressedFinding, ...] = ()
     """What was found and is not told, with the reasons."""
     cached: int = 0
     """Units that are unchanged since the last run."""

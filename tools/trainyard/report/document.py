@@ -4,7 +4,7 @@ import json
 from typing import Any, TextIO
 
 from trainyard.findings.finding import Finding, Fix, NotJudged, Place, Severity
-from trainyard.findings.suppress import Silenced
+from trainyard.findings.suppress import SuppressedFinding
 from trainyard.report import Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.summary import totals
@@ -60,7 +60,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _suppressed(silenced: Silenced) -> dict[str, Any]:
+def _suppressed(silenced: SuppressedFinding) -> dict[str, Any]:
     finding, by = silenced.finding, silenced.by
     return {
         "rule": whole(finding.rule),

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from trainyard import __version__
 from trainyard.findings.finding import Edit, Finding, Fix, Place, Position, Severity
-from trainyard.findings.suppress import Silenced
+from trainyard.findings.suppress import SuppressedFinding
 from trainyard.report import LineOf, Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.where import field_of, file_of, position_of, unknown_place
@@ -110,7 +110,9 @@ def _result(finding: Finding, index: Mapping[str, int], twins: Counter[str], lin
     return result
 
 
-def _suppressed(silenced: Silenced, index: Mapping[str, int], twins: Counter[str], line_of: LineOf) -> dict[str, Any]:
+def _suppressed(
+    silenced: SuppressedFinding, index: Mapping[str, int], twins: Counter[str], line_of: LineOf
+) -> dict[str, Any]:
     """A result that viewers leave out of what is open, and show with its reason."""
     suppression = {
         "kind": "external" if silenced.is_listed else "inSource",

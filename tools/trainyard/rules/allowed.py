@@ -11,7 +11,7 @@ from trainyard.allowed.statement import (
     NODE_RULE,
     THERE_RULE,
     VALUE_RULE,
-    Limited,
+    Limit,
     Values,
     statement,
 )
@@ -208,7 +208,7 @@ def _problem(obj: Object, found: Refusal, context: Context) -> Problem:
         message = f"{field} is not allowed in a job{context.whose}"
         named = Spot(obj, found.path, at_key=True)
         return Problem(message, named, help=f"leave it out, or {_ask(found, context)}", fix=remove(spot).unsafe())
-    if isinstance(found.node, Limited) and not found.is_missing:
+    if isinstance(found.node, Limit) and not found.is_missing:
         return _limited(found.node.limit, found.value, spot, context)
     only = found.node.values if isinstance(found.node, Values) else ()
     choice = f"{'one of ' if len(only) > 1 else ''}{', '.join(map(_shown, only))}"

@@ -7,7 +7,7 @@ from trainyard.objects.remedy import Remedy, begin
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.adapters import PLAIN
-from trainyard.workload.model import Container, Hidden, PodSet, Workload
+from trainyard.workload.model import Container, HiddenFailure, PodSet, Workload
 from trainyard.workload.ray_entrypoint import LAUNCHER as RAY
 
 _ENDING = ("Never", "OnFailure")
@@ -148,7 +148,7 @@ def _name(launcher: str) -> str:
     return "entrypoint" if launcher == RAY else launcher
 
 
-def _help(found: Hidden) -> str:
+def _help(found: HiddenFailure) -> str:
     if found.mended_by:
         return f"begin the script with `{found.mended_by}`"
     if found.way == "pipe":
@@ -167,7 +167,7 @@ _INSTEAD = {
 }
 
 
-def _fix(found: Hidden, container: Container) -> Remedy | None:
+def _fix(found: HiddenFailure, container: Container) -> Remedy | None:
     launch = container.launch
     if launch is None or not found.mended_by or launch.launcher == RAY:
         return None

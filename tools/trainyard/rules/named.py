@@ -13,7 +13,7 @@ from trainyard.workload.plain import entries, mapping, text
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedObject:
     """One object that a pod names."""
 
     kind: str
@@ -28,7 +28,7 @@ class Named:
     """True where the pod starts without it."""
 
 
-def named(workload: Workload) -> Iterator[Named]:
+def named(workload: Workload) -> Iterator[NamedObject]:
     """What the pods of a job name, as far as manifests hold it."""
     for pod_set in workload.pod_sets:
         for found in _named_by(pod_set):
@@ -39,12 +39,12 @@ def named(workload: Workload) -> Iterator[Named]:
         yield from _named_in(mapping(value_at(trainer)), trainer)
 
 
-def there(workload: Workload, found: Named) -> Object | None:
+def there(workload: Workload, found: NamedObject) -> Object | None:
     """The object that a name means, in the job's namespace."""
     return next((item for item in workload.of_kind(found.kind) if item.name == found.name), None)
 
 
-def elsewhere(workload: Workload, found: Named) -> Object | None:
+def elsewhere(workload: Workload, found: NamedObject) -> Object | None:
     """An object of the kind and the name in another namespace; None where the job's own has it, or none is known."""
     if there(workload, found) is not None or not workload.object.namespace:
         return None
@@ -52,15 +52,15 @@ def elsewhere(workload: Workload, found: Named) -> Object | None:
     return next((item for item in same if item.namespace), None)
 
 
-def _named_in(container: Mapping[Any, Any], spot: Spot) -> Iterator[Named]:
+def _named_in(container: Mapping[Any, Any], spot: Spot) -> Iterator[NamedObject]:
     for found in references(container, spot):
         at_key = found.spot.path[-1:] == ("key",)
         parent = Spot(found.spot.object, found.spot.path[:-1])
         name_spot = parent.below("name") if at_key else found.spot
-        yield Named(found.kind, found.name, name_spot, found.key or None, parent.below("key"), found.optional)
+        yield NamedObject(found.kind, found.name, name_spot, found.key or None, parent.below("key"), found.optional)
 
 
-def _named_by(pod_set: PodSet) -> Iterator[Named]:
+def _named_by(pod_set: PodSet) -> Iterator[NamedObject]:
     spec = pod_set.template.below("spec")
     for container in (*pod_set.init_containers, *pod_set.containers):
         if not container.by_controller:
@@ -74,15 +74,15 @@ def _named_by(pod_set: PodSet) -> Iterator[Named]:
                         kind, mapping(source.get(kind)), volume.spot.below("projected", "sources", index)
                     )
     if account := text(pod_set.spec.get("serviceAccountName")):
-        yield Named("ServiceAccount", account, spec.below("serviceAccountName"))
+        yield NamedObject("ServiceAccount", account, spec.below("serviceAccountName"))
     for index, secret in entries(pod_set.spec.get("imagePullSecrets")):
-        yield Named("Secret", text(secret.get("name")), spec.below("imagePullSecrets", index, "name"))
+        yield NamedObject("Secret", text(secret.get("name")), spec.below("imagePullSecrets", index, "name"))
 
 
-def _of_source(source: str, data: object, spot: Spot) -> Iterator[Named]:
+def _of_source(source: str, data: object, spot: Spot) -> Iterator[NamedObject]:
     found = mapping(data)
     if source == "persistentVolumeClaim":
-        yield Named("PersistentVolumeClaim", text(found.get("claimName")), spot.below(source, "claimName"))
+        yield NamedObject("PersistentVolumeClaim", text(found.get("claimName")), spot.below(source, "claimName"))
         return
     if source not in ("configMap", "secret"):
         return
@@ -92,7 +92,7 @@ def _of_source(source: str, data: object, spot: Spot) -> Iterator[Named]:
     name, here = text(found.get(field)), spot.below(source, field)
     items = list(entries(found.get("items")))
     if not items:
-        yield Named(kind, name, here, optional=optional)
+        yield NamedObject(kind, name, here, optional=optional)
     for index, item in items:
         key_spot = spot.below(source, "items", index, "key")
-        yield Named(kind, name, here, text(item.get("key")) or None, key_spot, optional)
+        yield NamedObject(kind, name, here, text(item.get("key")) or None, key_spot, optional)

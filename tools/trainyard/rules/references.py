@@ -8,7 +8,7 @@ from trainyard.objects.hashed import REMEDY, hash_of, is_hashed_form
 from trainyard.objects.objects import Object
 from trainyard.objects.remedy import put
 from trainyard.rules.meetings import meetings
-from trainyard.rules.named import Named, elsewhere, named, there
+from trainyard.rules.named import NamedObject, elsewhere, named, there
 from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
@@ -298,7 +298,7 @@ def pull_secret_of_another_type(workload: Workload) -> Iterator[Problem]:
             )
 
 
-def _unanswered(workload: Workload, *kinds: str) -> Iterator[Named]:
+def _unanswered(workload: Workload, *kinds: str) -> Iterator[NamedObject]:
     """What pods name and need, of these kinds, and nobody shows; without a job folder's own, which CTR015 tells."""
     job = workload.training_job.name if workload.training_job is not None else None
     for found in named(workload):

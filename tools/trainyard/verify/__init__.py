@@ -24,7 +24,7 @@ from trainyard.rules.index import problems as rule_problems
 from trainyard.rules.registry import Problem, Rule
 from trainyard.rules.server import REJECTS, WARNS
 from trainyard.verify.answers import POD_SECURITY, problems, warned
-from trainyard.verify.made import Made, Shelf
+from trainyard.verify.candidates import Candidate, Shelf
 from trainyard.workload.of_unit import workloads
 from trainyard.workload.plain import entries, mapping
 from trainyard.yaml.sources import Sources
@@ -74,7 +74,7 @@ def verify(
 
 
 def _on_your_server(
-    client: Client, jobs: Sequence[Made], shelf: Shelf, as_user: User | None, as_team: bool, say: Progress
+    client: Client, jobs: Sequence[Candidate], shelf: Shelf, as_user: User | None, as_team: bool, say: Progress
 ) -> None:
     """Judge jobs by a server that is there already, and change nothing on it."""
     for job, unit, origin in shelf.taken(jobs):
@@ -83,7 +83,7 @@ def _on_your_server(
         job.add(_dry_run(client.acting_as(user) if user is not None else client, unit), origin)
 
 
-def _on_own_server(root: Path, cluster: str, jobs: Sequence[Made], shelf: Shelf, say: Progress) -> list[Made]:
+def _on_own_server(root: Path, cluster: str, jobs: Sequence[Candidate], shelf: Shelf, say: Progress) -> list[Candidate]:
     """Judge what lands on one cluster. Gives its platform too, where something is wrong with that."""
     from trainyard.controlplane import running
     from trainyard.controlplane.definitions import load_definitions

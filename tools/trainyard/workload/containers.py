@@ -6,7 +6,7 @@ from typing import Any
 from trainyard.objects.objects import Object, Spot
 from trainyard.workload.accelerate import settled, with_config
 from trainyard.workload.command import command_line, taken_apart
-from trainyard.workload.environment import Injected, environment
+from trainyard.workload.environment import InjectedVariable, environment
 from trainyard.workload.files import with_files
 from trainyard.workload.launch import launch, with_exit_code
 from trainyard.workload.model import Container, Setting, Word, gpus
@@ -20,7 +20,7 @@ def container(
     *,
     sources: Sequence[Object],
     fields: Mapping[str, str],
-    injected: Sequence[Injected] = (),
+    injected: Sequence[InjectedVariable] = (),
     default: Sequence[Word] = (),
     by_controller: bool = False,
     pod: Mapping[Any, Any],

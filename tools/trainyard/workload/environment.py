@@ -15,7 +15,7 @@ _SERVICE_VARIABLE = re.compile(r"(?=[A-Z0-9_]+\Z).+_(?:SERVICE_HOST\Z|PORT(?:\Z|
 
 
 @dataclass(frozen=True, slots=True)
-class Injected:
+class InjectedVariable:
     """A variable that the job's controller appends to a container's `env`."""
 
     name: str
@@ -53,7 +53,7 @@ def environment(
     *,
     sources: Sequence[Object],
     fields: Mapping[str, str],
-    injected: Sequence[Injected] = (),
+    injected: Sequence[InjectedVariable] = (),
 ) -> Environment:
     """The final environment of the container at `spot`.
 

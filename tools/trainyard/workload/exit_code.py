@@ -11,7 +11,7 @@ from itertools import islice, product
 from typing import TypeVar
 
 from trainyard.workload.command import Script, basename
-from trainyard.workload.model import Hidden, Word
+from trainyard.workload.model import HiddenFailure, Word
 from trainyard.workload.shell import Assignment, Command, Token, tokens
 from trainyard.workload.shell_state import (
     State,
@@ -64,7 +64,7 @@ _DECLARE = frozenset({"declare", "export", "local", "readonly", "typeset"})
 
 def hidden(
     whole: Command, script_of: Callable[[Command], Script | None], launches: Callable[[Command], bool]
-) -> Hidden | None:
+) -> HiddenFailure | None:
     """How a container ends with 0 though its launcher failed; None where it does not, or where nobody can tell.
 
     `whole` is its command line, `script_of` gives the script that a command runs, `launches` knows a launcher.
@@ -80,7 +80,7 @@ def hidden(
             break
     last = min((end.status for end in ends), key=lambda status: status.sure)
     sure = all(end.status.sure for end in ends)
-    return Hidden(last.way, last.by, sure, any(end.followed for end in ends), mended_by)
+    return HiddenFailure(last.way, last.by, sure, any(end.followed for end in ends), mended_by)
 
 
 def _ends(whole: Command, shell: "_Shell") -> list[State]:

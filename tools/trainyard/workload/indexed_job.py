@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainyard.objects.objects import Object, Spot
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.made_names import MadeName
 from trainyard.workload.model import PodSet, Setting
 from trainyard.workload.plain import count, mapping
@@ -22,9 +22,11 @@ def pod_sets(job: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
     pods = jobs_pods(spec, job.at("spec"))
     alone = pods.value == 1
 
-    def inject(_: int, __: str) -> Sequence[Injected]:
+    def inject(_: int, __: str) -> Sequence[InjectedVariable]:
         value = "0" if alone else None
-        return (Injected(INDEX_VARIABLE, value, job.at("spec", "completionMode"), yields=True),) if indexed else ()
+        return (
+            (InjectedVariable(INDEX_VARIABLE, value, job.at("spec", "completionMode"), yields=True),) if indexed else ()
+        )
 
     return (
         pod_set(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.objects.objects import Object, Spot
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.indexed_job import INDEX_ANNOTATION, INDEX_VARIABLE, jobs_pods, names_of_job
 from trainyard.workload.made import MadeObject, made_object, part_of
 from trainyard.workload.made_names import MadeName
@@ -22,7 +22,7 @@ _NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
 _NAMESPACED_JOB = "alpha.jobset.sigs.k8s.io/namespaced-job"
 _NO_SCHEDULE = "alpha.jobset.sigs.k8s.io/no-schedule"
 
-Inject = Mapping[tuple[str, str], Sequence[Injected]]
+Inject = Mapping[tuple[str, str], Sequence[InjectedVariable]]
 """What another controller adds to the environment of a container, by the names of its replicatedJob and its own."""
 
 
@@ -132,9 +132,11 @@ def _pod_set(
     annotations = labels | dict(_placement(jobset, each))
     alone = pods.value == 1
 
-    def injected(_: int, container: str) -> Sequence[Injected]:
+    def injected(_: int, container: str) -> Sequence[InjectedVariable]:
         added = tuple(inject.get((each.name, container), ()))
-        index = Injected(INDEX_VARIABLE, "0" if alone else None, each.spot.below("template", "spec"), yields=True)
+        index = InjectedVariable(
+            INDEX_VARIABLE, "0" if alone else None, each.spot.below("template", "spec"), yields=True
+        )
         return (*added, index) if each.indexed else added
 
     return pod_set(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from trainyard.objects.objects import Object
 from trainyard.workload import mpijob, replicas
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.made import MadeObject, made_object, part_of
 from trainyard.workload.model import PodSet, Word
 from trainyard.workload.plain import mapping, text
@@ -62,15 +62,15 @@ def _names(job: Object, part: replicas.Replicas) -> tuple[str, ...]:
     return replicas.pod_names(job, part.role, part.count)
 
 
-def _environment(job: Object, part: replicas.Replicas) -> tuple[Injected, ...]:
+def _environment(job: Object, part: replicas.Replicas) -> tuple[InjectedVariable, ...]:
     if job.kind != "MPIJob" or part.role != "launcher":
         return ()
     implementation = text(mapping(job.data.get("spec")).get("mpiImplementation")) or "OpenMPI"
     if implementation != "OpenMPI":
         return ()
     return (
-        Injected("OMPI_MCA_plm_rsh_agent", _AGENT, part.spot),
-        Injected("OMPI_MCA_orte_default_hostfile", mpijob.HOSTFILE, part.spot),
+        InjectedVariable("OMPI_MCA_plm_rsh_agent", _AGENT, part.spot),
+        InjectedVariable("OMPI_MCA_orte_default_hostfile", mpijob.HOSTFILE, part.spot),
     )
 
 

@@ -52,7 +52,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class HiddenFailure:
     """What lets a container end with exit code 0 though its launcher failed."""
 
     way: str
@@ -86,7 +86,7 @@ class Launch:
     """False where a branch of its script decides whether it runs."""
     complete: bool = True
     """False where more options or variables may be given than manifests show."""
-    hidden: Hidden | None = None
+    hidden: HiddenFailure | None = None
     """Set where a failure of the launcher does not reach the exit code of its container."""
 
     def option(self, name: str) -> Setting | None:

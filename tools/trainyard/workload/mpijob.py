@@ -5,7 +5,7 @@ from typing import Any
 
 from trainyard.objects.objects import Object
 from trainyard.workload import replicas
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.indexed_job import names_of_job
 from trainyard.workload.made import MadeObject, made_object, part_of
 from trainyard.workload.made_services import MadeService
@@ -125,22 +125,24 @@ def _mounted(job: Object, spec: Mapping[Any, Any], *, launches: bool) -> dict[st
     return found
 
 
-def _environment(job: Object, part: Replicas) -> tuple[Injected, ...]:
+def _environment(job: Object, part: Replicas) -> tuple[InjectedVariable, ...]:
     """What the operator appends to the `env` of the first container."""
     spec = mapping(job.data.get("spec"))
     spot = job.at("spec", "mpiImplementation")
-    added = [Injected("K_MPI_JOB_ROLE", part.role, part.spot)]
+    added = [InjectedVariable("K_MPI_JOB_ROLE", part.role, part.spot)]
     if part.role == "worker":
         return tuple(added)
     implementation = text(spec.get("mpiImplementation")) or "OpenMPI"
-    added += [Injected(name, value, spot) for name, value in _IMPLEMENTATIONS.get(implementation, {}).items()]
+    added += [InjectedVariable(name, value, spot) for name, value in _IMPLEMENTATIONS.get(implementation, {}).items()]
     ranks = slots(job)
     if implementation in _SLOTS:
         value = None if ranks.value is None else str(ranks.value)
-        added.append(Injected(_SLOTS[implementation], value, ranks.spot))
+        added.append(InjectedVariable(_SLOTS[implementation], value, ranks.spot))
     if not launcher_is_worker(job):
         place = job.at("spec", "runLauncherAsWorker")
-        added += [Injected(name, "", place) for name in ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")]
+        added += [
+            InjectedVariable(name, "", place) for name in ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+        ]
     return tuple(added)
 
 

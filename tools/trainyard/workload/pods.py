@@ -5,14 +5,14 @@ from typing import Any
 
 from trainyard.objects.objects import Object, Spot
 from trainyard.workload.containers import container
-from trainyard.workload.environment import Injected, in_namespace
+from trainyard.workload.environment import InjectedVariable, in_namespace
 from trainyard.workload.model import PodSet, Setting, Word
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 
 MOST_HOSTNAMES = 20_000
 """Beyond so many pods of one role they are not listed. The largest training runs have a tenth of it."""
 
-Inject = Callable[[int, str], Sequence[Injected]]
+Inject = Callable[[int, str], Sequence[InjectedVariable]]
 """What a controller adds to the environment of the container at an index, by its name."""
 
 

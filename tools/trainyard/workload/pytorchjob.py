@@ -5,7 +5,7 @@ from typing import Any
 
 from trainyard.objects.objects import Object, Spot
 from trainyard.workload import replicas
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.model import PodSet, Setting
 from trainyard.workload.plain import count, digits, entries, mapping, text
 from trainyard.workload.pods import object_name, pod_set
@@ -58,35 +58,35 @@ def _waits_for_master(job: Object) -> dict[str, Any]:
     }
 
 
-def _environment(job: Object, by_role: Mapping[str, Replicas], part: Replicas) -> Iterator[Injected]:
+def _environment(job: Object, by_role: Mapping[str, Replicas], part: Replicas) -> Iterator[InjectedVariable]:
     """What the operator appends to the `env` of every container, in its order, so that it overrides the user's."""
     spec = mapping(job.data.get("spec"))
     elastic = spec.get("elasticPolicy")
     pods = Setting(replicas.total(by_role.values()), _counted(by_role, part))
     processes = _processes(job, spec, elastic)
-    yield Injected("PYTHONUNBUFFERED", "1", job.at("spec"))
+    yield InjectedVariable("PYTHONUNBUFFERED", "1", job.at("spec"))
     if (master := by_role.get("master")) is not None:
         port = replicas.named_port(master, CONTAINER, PORT_NAME, PORT)
         name = object_name(job)
         address = f"{name}-master-0" if name else None
         for variable in ("MASTER_PORT", "PET_MASTER_PORT"):
-            yield Injected(variable, _text(port.value), port.spot)
+            yield InjectedVariable(variable, _text(port.value), port.spot)
         for variable in ("MASTER_ADDR", "PET_MASTER_ADDR"):
-            yield Injected(variable, address, job.at("metadata", "name"))
+            yield InjectedVariable(variable, address, job.at("metadata", "name"))
         number = processes.value if processes is not None else "1"
         a_pod = digits(number)
         world = None if pods.value is None else str(pods.value * (1 if a_pod is None else a_pod))
-        yield Injected("WORLD_SIZE", world, pods.spot)
+        yield InjectedVariable("WORLD_SIZE", world, pods.spot)
         first = 0 if part.role == "master" else 1
         rank = str(first) if part.count.value == 1 else None
-        yield Injected("RANK", rank, part.spot)
-        yield Injected("PET_NODE_RANK", rank, part.spot)
+        yield InjectedVariable("RANK", rank, part.spot)
+        yield InjectedVariable("PET_NODE_RANK", rank, part.spot)
     if processes is not None:
-        yield Injected("PET_NPROC_PER_NODE", processes.value, processes.spot)
+        yield InjectedVariable("PET_NPROC_PER_NODE", processes.value, processes.spot)
     if isinstance(elastic, dict):
         yield from _elastic(job, elastic, by_role)
     else:
-        yield Injected("PET_NNODES", _text(pods.value), pods.spot)
+        yield InjectedVariable("PET_NNODES", _text(pods.value), pods.spot)
 
 
 def _counted(by_role: Mapping[str, Replicas], part: Replicas) -> Spot:
@@ -105,7 +105,7 @@ def _processes(job: Object, spec: Mapping[Any, Any], elastic: Any) -> Setting | 
     return Setting("auto", spot, implied=True)
 
 
-def _elastic(job: Object, policy: Mapping[Any, Any], by_role: Mapping[str, Replicas]) -> Iterator[Injected]:
+def _elastic(job: Object, policy: Mapping[Any, Any], by_role: Mapping[str, Replicas]) -> Iterator[InjectedVariable]:
     spot = job.at("spec", "elasticPolicy")
     worker = by_role.get("worker")
     name = object_name(job)
@@ -117,18 +117,20 @@ def _elastic(job: Object, policy: Mapping[Any, Any], by_role: Mapping[str, Repli
         port = replicas.named_port(worker, CONTAINER, PORT_NAME, PORT)
     known = host is not None and port is not None and port.value is not None
     where = spot.below("rdzvHost") if policy.get("rdzvHost") else spot
-    yield Injected("PET_RDZV_ENDPOINT", f"{host}:{port.value}" if known and port is not None else None, where)
-    yield Injected("PET_RDZV_BACKEND", text(policy.get("rdzvBackend")) or "c10d", spot.below("rdzvBackend"))
-    yield Injected("PET_NNODES", _range(policy, worker), _range_spot(spot, policy, worker))
+    yield InjectedVariable("PET_RDZV_ENDPOINT", f"{host}:{port.value}" if known and port is not None else None, where)
+    yield InjectedVariable("PET_RDZV_BACKEND", text(policy.get("rdzvBackend")) or "c10d", spot.below("rdzvBackend"))
+    yield InjectedVariable("PET_NNODES", _range(policy, worker), _range_spot(spot, policy, worker))
     for variable, field in (("PET_MAX_RESTARTS", "maxRestarts"), ("PET_NPROC_PER_NODE", "nProcPerNode")):
         if policy.get(field) is not None:
-            yield Injected(variable, _text(count(policy[field])), spot.below(field))
+            yield InjectedVariable(variable, _text(count(policy[field])), spot.below(field))
     if policy.get("rdzvId") is not None:
-        yield Injected("PET_RDZV_ID", text(policy["rdzvId"]) or None, spot.below("rdzvId"))
+        yield InjectedVariable("PET_RDZV_ID", text(policy["rdzvId"]) or None, spot.below("rdzvId"))
     if pairs := [(pair.get("key"), pair.get("value")) for _, pair in entries(policy.get("rdzvConf"))]:
-        yield Injected("PET_RDZV_CONF", ",".join(f"{key}={value}" for key, value in pairs), spot.below("rdzvConf"))
+        yield InjectedVariable(
+            "PET_RDZV_CONF", ",".join(f"{key}={value}" for key, value in pairs), spot.below("rdzvConf")
+        )
     if policy.get("standalone") is True:
-        yield Injected("PET_STANDALONE", "", spot.below("standalone"))
+        yield InjectedVariable("PET_STANDALONE", "", spot.below("standalone"))
 
 
 def _range(policy: Mapping[Any, Any], worker: Replicas | None) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.objects.objects import Object, Spot
 from trainyard.workload import ray_pods
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.indexed_job import names_of_job
 from trainyard.workload.made_names import MadeName
 from trainyard.workload.made_services import MadeService
@@ -125,7 +125,7 @@ def _head(
     )
 
 
-def _head_env(cluster: Cluster, own: Sequence[Injected], index: int, name: str) -> Sequence[Injected]:
+def _head_env(cluster: Cluster, own: Sequence[InjectedVariable], index: int, name: str) -> Sequence[InjectedVariable]:
     if index == 0:
         return own
     return ray_pods.autoscaler_env(cluster) if cluster.scales and name == ray_pods.AUTOSCALER else ()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.objects.objects import Object, Spot
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 from trainyard.workload.ray_start import METRICS_PORT, group_params, start_command
 
@@ -70,23 +70,23 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RayPod:
     """What a kind of pod gets."""
 
     labels: Mapping[str, str]
     spec: dict[str, Any]
     """Fields of the pod's spec that are set."""
-    env: tuple[Injected, ...]
+    env: tuple[InjectedVariable, ...]
     """For the Ray container, which is the first."""
-    init_env: tuple[Injected, ...]
+    init_env: tuple[InjectedVariable, ...]
     """For every init container."""
-    wait_env: tuple[Injected, ...] = ()
+    wait_env: tuple[InjectedVariable, ...] = ()
     """For the init container that is added."""
     waits: tuple[Mapping[str, Any], ...] = ()
     """Init containers that are added."""
 
 
-def head(cluster: Cluster, group: Mapping[Any, Any]) -> Made:
+def head(cluster: Cluster, group: Mapping[Any, Any]) -> RayPod:
     """What the head gets."""
     params = strings(group.get("rayStartParams")) | group_params(group)
     params.setdefault("dashboard-host", "0.0.0.0")
@@ -98,10 +98,10 @@ def head(cluster: Cluster, group: Mapping[Any, Any]) -> Made:
     env = tuple(_environment(cluster, "headgroup", command, "127.0.0.1", spot, is_head=True))
     labels = _labels(cluster, "head", "headgroup", group)
     filled = _filled(cluster, template, command, params, is_head=True)
-    return Made(labels, filled, env, _addresses(cluster, spot))
+    return RayPod(labels, filled, env, _addresses(cluster, spot))
 
 
-def worker(cluster: Cluster, name: str, group: Mapping[Any, Any]) -> Made:
+def worker(cluster: Cluster, name: str, group: Mapping[Any, Any]) -> RayPod:
     """What the pods of a worker group get."""
     params: dict[str, str | None] = {**strings(group.get("rayStartParams")), **group_params(group)}
     if "address" not in params:
@@ -114,7 +114,7 @@ def worker(cluster: Cluster, name: str, group: Mapping[Any, Any]) -> Made:
     labels = _labels(cluster, "worker", name, group)
     filled = _filled(cluster, template, command, params)
     waits = (_wait(cluster, _ray_container(template)),)
-    return Made(labels, filled, env, addresses, tuple(_authority(cluster.spec, spot)), waits)
+    return RayPod(labels, filled, env, addresses, tuple(_authority(cluster.spec, spot)), waits)
 
 
 def submitter(image: str) -> dict[str, Any]:
@@ -123,14 +123,14 @@ def submitter(image: str) -> dict[str, Any]:
     return {"name": "ray-job-submitter", "image": image, "resources": {"limits": limits, "requests": requests}}
 
 
-def submitter_env(job: Object) -> tuple[Injected, ...]:
+def submitter_env(job: Object) -> tuple[InjectedVariable, ...]:
     """What the submitting container is told; where the dashboard is stands in the RayJob's status."""
     spot = job.at("spec", "submitterPodTemplate")
     cluster = mapping(mapping(job.data.get("spec")).get("rayClusterSpec"))
     return (
-        Injected("PYTHONUNBUFFERED", "1", spot),
-        Injected("RAY_DASHBOARD_ADDRESS", None, spot),
-        Injected("RAY_JOB_SUBMISSION_ID", text(mapping(job.data.get("spec")).get("jobId")) or None, spot),
+        InjectedVariable("PYTHONUNBUFFERED", "1", spot),
+        InjectedVariable("RAY_DASHBOARD_ADDRESS", None, spot),
+        InjectedVariable("RAY_JOB_SUBMISSION_ID", text(mapping(job.data.get("spec")).get("jobId")) or None, spot),
         *_authority(cluster, job.at("spec", "rayClusterSpec", "authOptions", "mode")),
     )
 
@@ -174,44 +174,44 @@ def _labels(cluster: Cluster, kind: str, name: str, group: Mapping[Any, Any]) ->
     return found | ({"ray.io/cluster": cluster.name} if cluster.name else {})
 
 
-def _addresses(cluster: Cluster, spot: Spot) -> tuple[Injected, ...]:
+def _addresses(cluster: Cluster, spot: Spot) -> tuple[InjectedVariable, ...]:
     short = cluster.host.partition(".")[0] if cluster.host else None
-    return Injected("FQ_RAY_IP", cluster.host, spot), Injected("RAY_IP", short, spot)
+    return InjectedVariable("FQ_RAY_IP", cluster.host, spot), InjectedVariable("RAY_IP", short, spot)
 
 
 def _environment(
     cluster: Cluster, group: str, command: str | None, host: str | None, spot: Spot, *, is_head: bool
-) -> Iterator[Injected]:
-    yield Injected("RAY_CLUSTER_NAME", cluster.name or None, spot)
-    yield Injected("RAY_CLUSTER_NAMESPACE", cluster.owner.namespace or None, spot)
-    yield Injected("RAY_CLOUD_INSTANCE_ID", None, spot)
-    yield Injected("RAY_NODE_TYPE_NAME", group, spot)
-    yield Injected("KUBERAY_GEN_RAY_START_CMD", command, spot)
-    yield Injected("RAY_PORT", cluster.port, spot, yields=True)
-    yield Injected("RAY_ADDRESS", f"{host}:{cluster.port}" if host else None, spot, yields=True)
-    yield Injected("RAY_USAGE_STATS_KUBERAY_IN_USE", "1", spot, yields=True)
+) -> Iterator[InjectedVariable]:
+    yield InjectedVariable("RAY_CLUSTER_NAME", cluster.name or None, spot)
+    yield InjectedVariable("RAY_CLUSTER_NAMESPACE", cluster.owner.namespace or None, spot)
+    yield InjectedVariable("RAY_CLOUD_INSTANCE_ID", None, spot)
+    yield InjectedVariable("RAY_NODE_TYPE_NAME", group, spot)
+    yield InjectedVariable("KUBERAY_GEN_RAY_START_CMD", command, spot)
+    yield InjectedVariable("RAY_PORT", cluster.port, spot, yields=True)
+    yield InjectedVariable("RAY_ADDRESS", f"{host}:{cluster.port}" if host else None, spot, yields=True)
+    yield InjectedVariable("RAY_USAGE_STATS_KUBERAY_IN_USE", "1", spot, yields=True)
     if is_head:
         tags = f"kuberay_version={_VERSION};kuberay_crd={cluster.made_by}"
-        yield Injected("RAY_USAGE_STATS_EXTRA_TAGS", tags, spot)
-    yield Injected("RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "1", spot, yields=True)
+        yield InjectedVariable("RAY_USAGE_STATS_EXTRA_TAGS", tags, spot)
+    yield InjectedVariable("RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "1", spot, yields=True)
     yield from _survival(cluster, spot, is_head=is_head)
     if is_head and cluster.scales_by_itself:
-        yield Injected("RAY_enable_autoscaler_v2", "true", spot)
+        yield InjectedVariable("RAY_enable_autoscaler_v2", "true", spot)
     yield from _authority(cluster.spec, spot)
 
 
-def _authority(cluster: Mapping[Any, Any], spot: Spot) -> Iterator[Injected]:
+def _authority(cluster: Mapping[Any, Any], spot: Spot) -> Iterator[InjectedVariable]:
     """What tells a container to show a token, and the token, which a Secret holds, or a volume of Kubernetes."""
     if mapping(cluster.get("authOptions")).get("mode") != "token":
         return
-    yield Injected("RAY_AUTH_MODE", "token", spot, yields=True)
+    yield InjectedVariable("RAY_AUTH_MODE", "token", spot, yields=True)
     if _takes_kubernetes_tokens(cluster):
-        yield Injected("RAY_ENABLE_K8S_TOKEN_AUTH", "true", spot, yields=True)
+        yield InjectedVariable("RAY_ENABLE_K8S_TOKEN_AUTH", "true", spot, yields=True)
     else:
-        yield Injected("RAY_AUTH_TOKEN", None, spot, yields=True)
+        yield InjectedVariable("RAY_AUTH_TOKEN", None, spot, yields=True)
 
 
-def autoscaler_env(cluster: Cluster) -> tuple[Injected, ...]:
+def autoscaler_env(cluster: Cluster) -> tuple[InjectedVariable, ...]:
     """What the container that scales is told beside its own variables."""
     return tuple(_authority(cluster.spec, cluster.spot.below("autoscalerOptions")))
 
@@ -236,19 +236,21 @@ def _mounts(cluster: Mapping[Any, Any], container: Mapping[Any, Any]) -> list[An
     return [*written, *((_TOKEN_MOUNT,) if adds else ())]
 
 
-def _survival(cluster: Cluster, spot: Spot, *, is_head: bool) -> Iterator[Injected]:
+def _survival(cluster: Cluster, spot: Spot, *, is_head: bool) -> Iterator[InjectedVariable]:
     if not cluster.survives:
         return
     if not is_head:
-        yield Injected("RAY_gcs_rpc_server_reconnect_timeout_s", "600", spot, yields=True)
+        yield InjectedVariable("RAY_gcs_rpc_server_reconnect_timeout_s", "600", spot, yields=True)
         return
     options = mapping(cluster.spec.get("gcsFaultToleranceOptions"))
-    yield Injected("RAY_external_storage_namespace", text(options.get("externalStorageNamespace")) or None, spot)
+    yield InjectedVariable(
+        "RAY_external_storage_namespace", text(options.get("externalStorageNamespace")) or None, spot
+    )
     if options:
-        yield Injected("RAY_REDIS_ADDRESS", text(options.get("redisAddress")) or None, spot)
+        yield InjectedVariable("RAY_REDIS_ADDRESS", text(options.get("redisAddress")) or None, spot)
     for field, name in (("redisUsername", "REDIS_USERNAME"), ("redisPassword", "REDIS_PASSWORD")):
         if isinstance(options.get(field), dict):
-            yield Injected(name, text(options[field].get("value")) or None, spot)
+            yield InjectedVariable(name, text(options[field].get("value")) or None, spot)
 
 
 def _wait(cluster: Cluster, container: Mapping[Any, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainyard.objects.objects import Object, Spot
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.indexed_job import jobs_pods
 from trainyard.workload.model import PodSet, Setting
 from trainyard.workload.plain import count, entries, mapping, text
@@ -47,11 +47,11 @@ def groups(item: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
     fields = ("leaderTemplate", "workerTemplate") if isinstance(of_group.get("leaderTemplate"), dict) else ("", "")
     leader = f"{name}-0.{name}.{item.namespace}" if many.value == 1 and name and item.namespace else None
 
-    def inject(_: int, __: str) -> Sequence[Injected]:
+    def inject(_: int, __: str) -> Sequence[InjectedVariable]:
         return (
-            Injected("LWS_LEADER_ADDRESS", leader, spot),
-            Injected("LWS_GROUP_SIZE", None if size is None else str(size), spot.below("size")),
-            Injected("LWS_WORKER_INDEX", None, spot),
+            InjectedVariable("LWS_LEADER_ADDRESS", leader, spot),
+            InjectedVariable("LWS_GROUP_SIZE", None if size is None else str(size), spot.below("size")),
+            InjectedVariable("LWS_WORKER_INDEX", None, spot),
         )
 
     found = []

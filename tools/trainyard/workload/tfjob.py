@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from trainyard.objects.objects import Object
 from trainyard.workload import replicas
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.model import PodSet
 from trainyard.workload.plain import mapping
 from trainyard.workload.pods import MOST_HOSTNAMES, pod_set
@@ -48,12 +48,14 @@ def _parts(job: Object) -> tuple[Replicas, ...]:
     return replicas.replicas(job, "tfReplicaSpecs", ("Chief", "Master", "Worker", "PS", "Evaluator"), {})
 
 
-def _environment(job: Object, parts: Sequence[Replicas], part: Replicas, container: str) -> tuple[Injected, ...]:
+def _environment(
+    job: Object, parts: Sequence[Replicas], part: Replicas, container: str
+) -> tuple[InjectedVariable, ...]:
     """TF_CONFIG, which only the container named `tensorflow` gets, and only if there is more than one pod."""
     if container != CONTAINER or replicas.total(parts) == 1:
         return ()
     value = cluster_config(job, part.role, 0) if part.count.value == 1 else None
-    return (Injected("TF_CONFIG", value, job.at("spec", "tfReplicaSpecs")),)
+    return (InjectedVariable("TF_CONFIG", value, job.at("spec", "tfReplicaSpecs")),)
 
 
 def cluster_config(job: Object, role: str, index: int) -> str | None:

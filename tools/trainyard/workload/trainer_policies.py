@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainyard.objects.objects import Spot
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.jobset import Inject
 from trainyard.workload.made import MadeObject, Part, made_object, part_of, upsert
 from trainyard.workload.model import Setting
 from trainyard.workload.plain import count, entries, mapping, sequence, text
 from trainyard.workload.pods import indices
-from trainyard.workload.trainer_runtime import LAUNCHER, NODE, TRAINER, Replicated, RuntimeJob
+from trainyard.workload.trainer_runtime import LAUNCHER, NODE, TRAINER, ReplicatedJob, RuntimeJob
 
 PORT = 29500
 HOSTFILE = "/etc/mpi/hostfile"
@@ -63,19 +63,19 @@ def made_objects(made: RuntimeJob) -> tuple[MadeObject, ...]:
     return tuple(found)
 
 
-def _torch(made: RuntimeJob, trainer: Replicated) -> Inject:
+def _torch(made: RuntimeJob, trainer: ReplicatedJob) -> Inject:
     tunes = sequence(mapping(made.trainer).get("command")) == _TUNE
     nodes = (
-        Injected("PET_NNODES", _text(trainer.count.value), trainer.count.spot),
-        Injected("PET_NPROC_PER_NODE", *_ranks(made)),
-        Injected("PET_NODE_RANK", _first(trainer), trainer.part.spot),
+        InjectedVariable("PET_NNODES", _text(trainer.count.value), trainer.count.spot),
+        InjectedVariable("PET_NPROC_PER_NODE", *_ranks(made)),
+        InjectedVariable("PET_NODE_RANK", _first(trainer), trainer.part.spot),
     )
     spot = made.job.at("metadata", "name")
     master = (
-        Injected("PET_MASTER_ADDR", _first_host(made), spot),
-        Injected("PET_MASTER_PORT", str(PORT), made.runtime.at("spec", "mlPolicy", "torch")),
+        InjectedVariable("PET_MASTER_ADDR", _first_host(made), spot),
+        InjectedVariable("PET_MASTER_PORT", str(PORT), made.runtime.at("spec", "mlPolicy", "torch")),
     )
-    found: dict[tuple[str, str], tuple[Injected, ...]] = {}
+    found: dict[tuple[str, str], tuple[InjectedVariable, ...]] = {}
     injection = mapping(mapping(made.policy["torch"]).get("envInjection"))
     for _, target in entries(injection.get("targets")):
         for name in sequence(target.get("containerNames")):
@@ -95,7 +95,7 @@ def _ranks(made: RuntimeJob) -> tuple[str | None, Spot]:
     return ("auto" if made.gpus() else str(max(1, made.cpus()))), spot
 
 
-def _jax(made: RuntimeJob, trainer: Replicated) -> Iterator[Injected]:
+def _jax(made: RuntimeJob, trainer: ReplicatedJob) -> Iterator[InjectedVariable]:
     """Variables of JAX, which the trainer's own override."""
     own = [variable.get("name") for _, variable in entries(mapping(made.trainer).get("env"))]
     for name, value, spot in (
@@ -104,15 +104,15 @@ def _jax(made: RuntimeJob, trainer: Replicated) -> Iterator[Injected]:
         ("JAX_COORDINATOR_ADDRESS", f"{_first_host(made)}:{PORT}", made.job.at("metadata", "name")),
     ):
         if name not in own:
-            yield Injected(name, value, spot)
+            yield InjectedVariable(name, value, spot)
 
 
-def _xgboost(made: RuntimeJob, trainer: Replicated) -> Iterator[Injected]:
+def _xgboost(made: RuntimeJob, trainer: ReplicatedJob) -> Iterator[InjectedVariable]:
     workers = None if trainer.count.value is None else trainer.count.value * max(1, made.gpus())
-    yield Injected("DMLC_TRACKER_URI", _first_host(made), made.job.at("metadata", "name"))
-    yield Injected("DMLC_TRACKER_PORT", str(PORT), made.runtime.at("spec", "mlPolicy", "xgboost"))
-    yield Injected("DMLC_TASK_ID", _first(trainer), trainer.part.spot)
-    yield Injected("DMLC_NUM_WORKER", _text(workers), trainer.count.spot)
+    yield InjectedVariable("DMLC_TRACKER_URI", _first_host(made), made.job.at("metadata", "name"))
+    yield InjectedVariable("DMLC_TRACKER_PORT", str(PORT), made.runtime.at("spec", "mlPolicy", "xgboost"))
+    yield InjectedVariable("DMLC_TASK_ID", _first(trainer), trainer.part.spot)
+    yield InjectedVariable("DMLC_NUM_WORKER", _text(workers), trainer.count.spot)
 
 
 def _mpi(made: RuntimeJob) -> Inject | None:
@@ -125,7 +125,7 @@ def _mpi(made: RuntimeJob) -> Inject | None:
         taken = 1 if made.launcher_is_node else 0
         number = None if nodes.value is None else max(nodes.value - taken, 1) if taken else nodes.value
         node.count = Setting(number, nodes.spot)
-    found: dict[tuple[str, str], tuple[Injected, ...]] = {}
+    found: dict[tuple[str, str], tuple[InjectedVariable, ...]] = {}
     for each in made.replicated:
         if each.name not in (NODE, LAUNCHER):
             continue
@@ -141,10 +141,10 @@ def _mpi(made: RuntimeJob) -> Inject | None:
                 upsert(container, "volumeMounts", part_of(mount, spot), "mountPath")
                 slots = _slots(made)
                 found[each.name, NODE] = (
-                    Injected("OMPI_MCA_orte_default_hostfile", HOSTFILE, spot),
-                    Injected("OMPI_MCA_orte_keep_fqdn_hostnames", "true", spot),
-                    Injected("OMPI_MCA_orte_set_default_slots", _text(slots.value), slots.spot),
-                    Injected("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10", spot),
+                    InjectedVariable("OMPI_MCA_orte_default_hostfile", HOSTFILE, spot),
+                    InjectedVariable("OMPI_MCA_orte_keep_fqdn_hostnames", "true", spot),
+                    InjectedVariable("OMPI_MCA_orte_set_default_slots", _text(slots.value), slots.spot),
+                    InjectedVariable("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10", spot),
                 )
     return found if trainer is not None or node is not None else None
 
@@ -180,7 +180,7 @@ def _hostfile_volume(name: str) -> dict[str, Any]:
     return {"name": _HOSTFILE_VOLUME, "configMap": {"name": f"{name}-mpi-hostfile", "items": items}}
 
 
-def _open_port(trainer: Replicated) -> None:
+def _open_port(trainer: ReplicatedJob) -> None:
     for container in trainer.containers(NODE):
         upsert(container, "ports", part_of({"containerPort": PORT}, container.spot), "containerPort")
 
@@ -190,7 +190,7 @@ def _first_host(made: RuntimeJob) -> str:
     return f"{made.name}-{NODE}-0-0.{made.name}"
 
 
-def _first(trainer: Replicated) -> str | None:
+def _first(trainer: ReplicatedJob) -> str | None:
     return "0" if trainer.count.value == 1 else None
 
 
@@ -199,7 +199,7 @@ def _subdomain(made: RuntimeJob) -> str:
     return text(named.value) if named is not None and text(named.value) else made.name
 
 
-def _replicas(each: Replicated) -> int:
+def _replicas(each: ReplicatedJob) -> int:
     found: Part | None = each.part.child("replicas")
     return (count(found.value) or 0) if found is not None else 1
 

@@ -29,7 +29,7 @@ def is_runtime(item: Object) -> bool:
 
 
 @dataclass(slots=True)
-class Replicated:
+class ReplicatedJob:
     """One replicatedJob of the JobSet that is being made."""
 
     name: str
@@ -84,7 +84,7 @@ class RuntimeJob:
         written = mapping(self.trainer).get("numNodes")
         return None if written is None else Setting(count(written), self.at("numNodes"))
 
-    def of(self, *, name: str = "", ancestor: str = "") -> Replicated | None:
+    def of(self, *, name: str = "", ancestor: str = "") -> ReplicatedJob | None:
         """The first replicatedJob of a name, or of a step."""
         return next((r for r in self.replicated if (r.name == name if name else r.ancestor == ancestor)), None)
 
@@ -166,9 +166,9 @@ class RuntimeJob:
         tree.value.update({"metadata": metadata, "spec": spec})
         return tree
 
-    def _replicated(self, part: Part) -> Replicated:
+    def _replicated(self, part: Part) -> ReplicatedJob:
         parallelism = part.at("template", "spec", "parallelism")
-        found = Replicated(_name(part), part, Setting(1, part.spot.below("template", "spec"), implied=True))
+        found = ReplicatedJob(_name(part), part, Setting(1, part.spot.below("template", "spec"), implied=True))
         if parallelism is not None and parallelism.value is not None:
             found.count = _at_least_one(Setting(count(parallelism.value), parallelism.spot))
         if found.ancestor == TRAINER and self.policy:
@@ -184,13 +184,13 @@ class RuntimeJob:
                 break
         return found
 
-    def _train(self, each: Replicated) -> None:
+    def _train(self, each: ReplicatedJob) -> None:
         for container in each.containers(NODE):
             for field in ("image", "command", "args"):
                 if (given := mapping(self.trainer).get(field)) is not None:
                     container.value[field] = part_of(given, self.at(field))
 
-    def _read_settings(self, each: Replicated) -> None:
+    def _read_settings(self, each: ReplicatedJob) -> None:
         """Say as `envFrom` what a TrainJob cannot say: ConfigMaps whose files the command makes variables of."""
         volumes = {_name(volume): volume for volume in each.pod.items("volumes")}
         for container in each.containers(NODE):
@@ -204,12 +204,12 @@ class RuntimeJob:
                     source = Part({"configMapRef": Part({"name": name}, name.spot)}, name.spot)
                     upsert(container, "envFrom", source, "configMapRef")
 
-    def _variables(self, each: Replicated, name: str, spot: Spot, variables: Any) -> None:
+    def _variables(self, each: ReplicatedJob, name: str, spot: Spot, variables: Any) -> None:
         for container in each.containers(name):
             for index, variable in entries(variables):
                 upsert(container, "env", part_of(variable, spot.below(index)), "name")
 
-    def _initialize(self, each: Replicated) -> None:
+    def _initialize(self, each: ReplicatedJob) -> None:
         field = _INITIALIZERS[each.ancestor]
         spot = self.job.at("spec", "initializer", field)
         given = mapping(mapping(self.spec.get("initializer")).get(field))
@@ -225,7 +225,7 @@ class RuntimeJob:
             for container in each.containers(each.ancestor):
                 upsert(container, "envFrom", source, "secretRef")
 
-    def _join_gang(self, each: Replicated) -> None:
+    def _join_gang(self, each: ReplicatedJob) -> None:
         for scheduler, field, key in _GANGS:
             if isinstance(self.gangs.get(scheduler), dict):
                 spot = self.runtime.at("spec", "podGroupPolicy", scheduler)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.objects.objects import Object, Spot
-from trainyard.workload.environment import Injected
+from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.made import MadeObject, made_object, part_of
 from trainyard.workload.made_names import MadeName
 from trainyard.workload.made_services import MadeService
@@ -214,44 +214,44 @@ def _ssh_folder(job: _Job) -> str:
     return job.flag("ssh", "ssh-key-file-path", _SSH_FOLDER)
 
 
-def _environment(job: _Job, task: _Task, *, init: bool = False) -> Iterator[Injected]:
+def _environment(job: _Job, task: _Task, *, init: bool = False) -> Iterator[InjectedVariable]:
     """What the plugins append; each of them whatever the others do."""
     alone = "0" if task.pods.value == 1 else None
     if "env" in job.plugins:
         for name in ("VK_TASK_INDEX", "VC_TASK_INDEX"):
-            yield Injected(name, alone, job.at("env"))
+            yield InjectedVariable(name, alone, job.at("env"))
     if "svc" in job.plugins and job.name:
         for name, value in _hosts_data(job):
             if name.startswith("VC_"):
-                yield Injected(name, value, job.at("svc"))
+                yield InjectedVariable(name, value, job.at("svc"))
     if "mpi" in job.plugins and task.name == job.flag("mpi", "master", "master"):
         worker = job.task(job.flag("mpi", "worker", "worker"))
         if worker is not None:
             known = worker.pods.value is not None and worker.pods.value <= MOST_HOSTNAMES
-            yield Injected("MPI_HOST", ",".join(job.hosts(worker)) if known else None, job.at("mpi"))
+            yield InjectedVariable("MPI_HOST", ",".join(job.hosts(worker)) if known else None, job.at("mpi"))
     if "pytorch" in job.plugins and not init:
         yield from _pytorch(job, task)
     if "tensorflow" in job.plugins and not init and not (len(job.tasks) == 1 and task.pods.value == 1):
-        yield Injected("TF_CONFIG", _tensorflow(job, task) if alone else None, job.at("tensorflow"))
+        yield InjectedVariable("TF_CONFIG", _tensorflow(job, task) if alone else None, job.at("tensorflow"))
 
 
-def _pytorch(job: _Job, task: _Task) -> Iterator[Injected]:
+def _pytorch(job: _Job, task: _Task) -> Iterator[InjectedVariable]:
     master_name, worker_name = (job.flag("pytorch", role, role) for role in ("master", "worker"))
     master, spot = job.task(master_name), job.at("pytorch")
     if master is None:
         return
     own, domain = text(master.pod.get("hostname")), text(master.pod.get("subdomain")) or job.name
     known = bool(job.name)
-    yield Injected("MASTER_ADDR", f"{own or f'{job.name}-{master.name}-0'}.{domain}" if known else None, spot)
-    yield Injected("MASTER_PORT", job.flag("pytorch", "port", "23456"), spot)
+    yield InjectedVariable("MASTER_ADDR", f"{own or f'{job.name}-{master.name}-0'}.{domain}" if known else None, spot)
+    yield InjectedVariable("MASTER_PORT", job.flag("pytorch", "port", "23456"), spot)
     counts = [each.pods for each in job.tasks if each.name in (master_name, worker_name)]
     values = [each.value for each in counts]
     place = next((each.pods.spot for each in job.tasks if each.name == worker_name), master.pods.spot)
-    yield Injected("WORLD_SIZE", None if None in values else str(sum(values)), place)
+    yield InjectedVariable("WORLD_SIZE", None if None in values else str(sum(values)), place)
     if task.name == worker_name:
-        yield Injected("RANK", "1" if task.pods.value == 1 else None, task.spot)
+        yield InjectedVariable("RANK", "1" if task.pods.value == 1 else None, task.spot)
     elif task.name == master_name:
-        yield Injected("RANK", "0", task.spot)
+        yield InjectedVariable("RANK", "0", task.spot)
 
 
 def _tensorflow(job: _Job, task: _Task) -> str | None:

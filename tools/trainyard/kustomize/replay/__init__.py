@@ -12,7 +12,7 @@ from typing import Any
 from trainyard.findings.finding import Position
 from trainyard.kustomize.replay.evaluate import Stage, evaluate
 from trainyard.kustomize.replay.merge import leaves
-from trainyard.kustomize.replay.patches import Patch, Patched
+from trainyard.kustomize.replay.patches import Patch, PatchEffect
 from trainyard.kustomize.replay.records import End, Loss, ObjectId, PatchRecord, Wire, Write
 from trainyard.kustomize.replay.replacements import Wiring
 from trainyard.kustomize.replay.resources import Resource
@@ -167,7 +167,7 @@ class Replay:
             for resource in (*self._stage.resources, *self._stage.deleted)
             if resource.patched
         }
-        done: dict[int, list[tuple[Resource, Patched]]] = {}
+        done: dict[int, list[tuple[Resource, PatchEffect]]] = {}
         for resource in (*self._stage.resources, *self._stage.deleted):
             for patched in resource.patched:
                 done.setdefault(id(patched.patch), []).append((resource, patched))
@@ -219,7 +219,9 @@ def _wire(wiring: Wiring, source: End | None, target: End | None) -> Wire:
 _NOBODY = ObjectId("", "", "", "")
 
 
-def _patch_record(patch: Patch, done: list[tuple[Resource, Patched]], final: dict[int, dict[int, Path]]) -> PatchRecord:
+def _patch_record(
+    patch: Patch, done: list[tuple[Resource, PatchEffect]], final: dict[int, dict[int, Path]]
+) -> PatchRecord:
     writes: list[Write] = []
     losses: list[Loss] = []
     for resource, patched in done:

@@ -38,7 +38,7 @@ class Patch:
 
 
 @dataclass(slots=True, eq=False)
-class Patched:
+class PatchEffect:
     """What a patch did to one object."""
 
     patch: Patch
@@ -120,7 +120,7 @@ def _json(resource: Resource, patch: Patch) -> None:
     except jsonpatch.PatchError:
         patch.failed = True
         return
-    resource.patched.append(Patched(patch, [leaf for path, node in written for leaf in merge.leaves(node, path)]))
+    resource.patched.append(PatchEffect(patch, [leaf for path, node in written for leaf in merge.leaves(node, path)]))
 
 
 def _strategic(resource: Resource, patch: Patch) -> bool:
@@ -129,7 +129,7 @@ def _strategic(resource: Resource, patch: Patch) -> bool:
         return False
     if patch.allow_name or patch.allow_kind:
         resource.remember()
-    done = Patched(patch)
+    done = PatchEffect(patch)
 
     def lost(path: Path, old: Node, new: Node) -> None:
         done.lost.extend(_losses(path, old, new))

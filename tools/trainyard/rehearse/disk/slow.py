@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from trainyard.errors import Fault
-from trainyard.rehearse.disk.asked import REQUEST, Asked
+from trainyard.rehearse.disk.calls import REQUEST, SystemCall
 
 QUIET_SECONDS = 1.0
 """Writes into a folder that are further apart belong to two saves."""
@@ -66,7 +66,7 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PendingWrite:
     """What a pod was still writing."""
 
     claim: str
@@ -148,7 +148,7 @@ class SlowDisks:
             raise Fault(f"slow disks: {self._fault}")
         return bool(self._waiting)
 
-    def held(self, pod: str) -> Held | None:
+    def held(self, pod: str) -> PendingWrite | None:
         """The save that a pod is at, if it waits for its disk."""
         with self._changing:
             mine = next((each for each in self._waiting if each.pod == pod), None)
@@ -156,7 +156,7 @@ class SlowDisks:
                 return None
             now, rate = time.monotonic(), self._disks[mine.save.claim].rate or 0.0
             left = max(0.0, mine.save.ended - now) * rate
-            return Held(mine.save.claim, rate, max(0.0, mine.save.size - left), now - mine.save.began)
+            return PendingWrite(mine.save.claim, rate, max(0.0, mine.save.size - left), now - mine.save.began)
 
     def saves(self) -> tuple[Save, ...]:
         """Saves onto claims since they were slow, in their order."""
@@ -230,7 +230,7 @@ class SlowDisks:
             fcntl.ioctl(listener, _RECEIVE, raw)
         except FileNotFoundError:  # killed before it was heard
             return
-        asked, source = Asked.of(bytes(raw)), self._listeners[listener]
+        asked, source = SystemCall.of(bytes(raw)), self._listeners[listener]
         path = asked.path()
         claim = source.claim_at(path) if path else ""
         with self._changing:

@@ -9,7 +9,7 @@ from pathlib import Path
 from trainyard.errors import Fault
 from trainyard.rehearse.network import leftovers
 from trainyard.rehearse.network.base import Network
-from trainyard.rehearse.network.held import NoRight, program_path
+from trainyard.rehearse.network.held_namespaces import NoRight, program_path
 from trainyard.rehearse.network.loopback import LoopbackNetwork
 from trainyard.rehearse.network.plan import NetworkPlan, PodSpot, Waiting
 from trainyard.rehearse.network.strict import StrictNetwork

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainyard.rehearse.network.addresses import Addresses
 from trainyard.rehearse.network.endpoints import services_of
-from trainyard.rehearse.network.held import Held
+from trainyard.rehearse.network.held_namespaces import HeldNamespaces
 from trainyard.rehearse.network.names import hosts_file, link_variables, resolver_settings
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, Waiting
 
@@ -36,7 +36,7 @@ class Network(ABC):
             self._file(pod, "").mkdir()
             self.resolv_conf(pod).write_text(resolver_settings(pod, addresses))
             self.hosts(pod).write_text(hosts_file(pod, addresses))
-        self._held = Held(folder, 1 + max(numbers.values(), default=0))
+        self._held = HeldNamespaces(folder, 1 + max(numbers.values(), default=0))
 
     def argv(self, pod: PodSpot) -> list[str]:
         """What to put before a command so that it runs in the pod's network. It replaces itself by the command."""

@@ -15,7 +15,7 @@ from trainyard.rehearse.network.addresses import DNS_POD, allocate
 from trainyard.rehearse.network.base import Network
 from trainyard.rehearse.network.explain import Names
 from trainyard.rehearse.network.firewall import policy_table, service_table
-from trainyard.rehearse.network.held import NoRight
+from trainyard.rehearse.network.held_namespaces import NoRight
 from trainyard.rehearse.network.limits import unchecked
 from trainyard.rehearse.network.names import records
 from trainyard.rehearse.network.plan import Key, NetworkPlan, PodSpot, Waiting
@@ -68,11 +68,11 @@ class StrictNetwork(Network):
             tables = self._held.order("read", namespace=number, files=["tcp", "tcp6"])
             hanging.update(waiting.hanging(self._addresses.pods[key], tables))
         sets = self._held.run(_ROUTER, ["nft", "--json", "list", "table", "ip", "policies"], "")
-        seen = waiting.Observed(
+        seen = waiting.NetworkState(
             frozenset(hanging),
             waiting.router_sets(sets),
-            tuple(waiting.Asked(*each) for each in asked["failed"]),
-            tuple(waiting.Asked(*each) for each in asked["answered"]),
+            tuple(waiting.UnansweredName(*each) for each in asked["failed"]),
+            tuple(waiting.UnansweredName(*each) for each in asked["answered"]),
         )
         names = Names(self._plan, self._services, self._ready, self._gone)
         return waiting.Reader(self._plan.pods, self._addresses, self._services, self._isolations, names).read(seen)

@@ -23,7 +23,7 @@ Dropped = tuple[str, tuple[str, ...], tuple[str, tuple[str | int, ...]] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UnansweredName:
     """A name asked for in vain."""
 
     address: str
@@ -34,15 +34,15 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class NetworkState:
     """What the network shows of itself at one moment."""
 
     hanging: frozenset[Dialled]
     """Sockets that have sent a SYN and wait."""
     sets: Mapping[str, frozenset[Dialled]]
     """By the router's set: cut_dropped, egress_dropped, ingress_dropped, refused, unserved, outside."""
-    failed: tuple[Asked, ...]
-    answered: tuple[Asked, ...]
+    failed: tuple[UnansweredName, ...]
+    answered: tuple[UnansweredName, ...]
 
 
 def hanging(address: str, tables: Iterable[str]) -> Iterator[Dialled]:
@@ -91,12 +91,12 @@ class Reader:
     isolations: tuple[Isolation, ...]
     names: Names
 
-    def read(self, seen: Observed) -> tuple[Waiting, ...]:
+    def read(self, seen: NetworkState) -> tuple[Waiting, ...]:
         """Everything that waits, each once."""
         found = [*self._connections(seen), *self._unresolved(seen)]
         return tuple(sorted(dict.fromkeys(found), key=lambda each: (each.pod, each.protocol, each.peer, each.port)))
 
-    def _connections(self, seen: Observed) -> Iterator[Waiting]:
+    def _connections(self, seen: NetworkState) -> Iterator[Waiting]:
         told = set()
         for dialled in sorted(seen.hanging):
             behind = self._behind(dialled)
@@ -129,7 +129,7 @@ class Reader:
             if (number := each.on(pod)) is not None
         ] or [dialled]
 
-    def _dropped(self, dialled: Dialled, seen: Observed) -> Dropped | None:
+    def _dropped(self, dialled: Dialled, seen: NetworkState) -> Dropped | None:
         """Why the router drops it, and the policies that have it do so."""
         _, _, protocol, port = dialled
         if dialled in seen.sets["cut_dropped"]:
@@ -183,7 +183,7 @@ class Reader:
             return ""
         return "nothing of the rehearsal stands behind this Service"
 
-    def _unresolved(self, seen: Observed) -> Iterator[Waiting]:
+    def _unresolved(self, seen: NetworkState) -> Iterator[Waiting]:
         for pod in self.pods:
             address = self.addresses.pods[pod.key]
             failed = {each.name: each.server for each in seen.failed if each.address == address}

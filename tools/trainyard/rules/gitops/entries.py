@@ -7,7 +7,7 @@ from trainyard.findings.finding import Severity
 from trainyard.gitops.applied import entry_of
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.unit import Unit
-from trainyard.rules.gitops.expected import ANY, EXPECTED, Among, Expected
+from trainyard.rules.gitops.expected import ANY, EXPECTED, Among, ExpectedObject
 from trainyard.rules.registry import Problem, rule
 from trainyard.yaml.fieldpath import format_path
 
@@ -77,7 +77,7 @@ def not_of_an_entry_point(unit: Unit) -> Iterator[Problem]:
             )
 
 
-def _fits(expected: Expected, obj: Object) -> bool:
+def _fits(expected: ExpectedObject, obj: Object) -> bool:
     return (
         (expected.group, expected.kind) == (obj.group, obj.kind)
         and expected.name in ("*", obj.name)

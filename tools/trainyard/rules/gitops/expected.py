@@ -23,7 +23,7 @@ class Among:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedObject:
     """An object that a folder may hold."""
 
     group: str
@@ -58,14 +58,14 @@ def _kinds_of_a_job() -> list[dict[str, str]]:
     return [{"group": group, "kind": kind} for group, kinds in groups(statement()).items() for kind in kinds]
 
 
-def _of_flux(name: str, path: str, account: str, *, prune: bool) -> Expected:
+def _of_flux(name: str, path: str, account: str, *, prune: bool) -> ExpectedObject:
     spec = {"path": f"./clusters/<cluster>/{path}", "serviceAccountName": account, "prune": prune, "sourceRef": _SOURCE}
-    return Expected(_FLUX, "Kustomization", "flux-system", name, {"spec": _WHEN | spec})
+    return ExpectedObject(_FLUX, "Kustomization", "flux-system", name, {"spec": _WHEN | spec})
 
 
 _OF_FLUX = (
-    Expected("source.toolkit.fluxcd.io", "GitRepository", "flux-system", "trainyard", _REPOSITORY),
-    Expected("", "ServiceAccount", "flux-system", "jobs", {"automountServiceAccountToken": False}),
+    ExpectedObject("source.toolkit.fluxcd.io", "GitRepository", "flux-system", "trainyard", _REPOSITORY),
+    ExpectedObject("", "ServiceAccount", "flux-system", "jobs", {"automountServiceAccountToken": False}),
     _of_flux("flux", "flux", "kustomize-controller", prune=False),
     _of_flux("platform", "platform", "kustomize-controller", prune=False),
     _of_flux("teams", "flux/teams", "kustomize-controller", prune=False),
@@ -74,8 +74,8 @@ _OF_FLUX = (
 
 _POLICY = "kustomization-of-a-job.trainyard.dev"
 _OF_TEAMS = (
-    Expected("source.toolkit.fluxcd.io", "GitRepository", "*", "trainyard", _REPOSITORY),
-    Expected(
+    ExpectedObject("source.toolkit.fluxcd.io", "GitRepository", "*", "trainyard", _REPOSITORY),
+    ExpectedObject(
         _RIGHTS,
         "Role",
         "*",
@@ -90,7 +90,7 @@ _OF_TEAMS = (
             ]
         },
     ),
-    Expected(
+    ExpectedObject(
         _RIGHTS,
         "RoleBinding",
         "*",
@@ -100,7 +100,7 @@ _OF_TEAMS = (
             "subjects": [{"kind": "ServiceAccount", "namespace": "flux-system", "name": "jobs"}],
         },
     ),
-    Expected(
+    ExpectedObject(
         _ADMISSION,
         "ValidatingAdmissionPolicy",
         "",
@@ -125,7 +125,7 @@ _OF_TEAMS = (
         },
         required=True,
     ),
-    Expected(
+    ExpectedObject(
         _ADMISSION,
         "ValidatingAdmissionPolicyBinding",
         "",
@@ -144,7 +144,7 @@ _OF_TEAMS = (
 )
 
 _OF_JOBS = (
-    Expected(
+    ExpectedObject(
         _FLUX,
         "Kustomization",
         "*",
@@ -167,7 +167,7 @@ _OF_JOBS = (
 _SYNC = dict.fromkeys(("automated", "managedNamespaceMetadata", "retry", "syncOptions"), ANY)
 
 
-def _of_argo_cd(name: str, destination: Mapping[str, str]) -> Expected:
+def _of_argo_cd(name: str, destination: Mapping[str, str]) -> ExpectedObject:
     spec = {
         "project": "platform",
         "source": {"repoURL": ANY, "targetRevision": ANY, "path": f"clusters/<cluster>/{name}"},
@@ -176,7 +176,7 @@ def _of_argo_cd(name: str, destination: Mapping[str, str]) -> Expected:
         "revisionHistoryLimit": ANY,
         "ignoreDifferences": ANY,
     }
-    return Expected(_ARGO_CD, "Application", "argocd", name, {"spec": spec})
+    return ExpectedObject(_ARGO_CD, "Application", "argocd", name, {"spec": spec})
 
 
 _PROJECT = dict.fromkeys(("description", "orphanedResources", "signatureKeys", "syncWindows"), ANY) | {
@@ -186,14 +186,14 @@ _TEAM = {"server": _HERE, "namespace": "<name>"}
 _OF_ARGO_CD = (
     _of_argo_cd("platform", {"server": _HERE}),
     _of_argo_cd("argocd", {"server": _HERE, "namespace": "argocd"}),
-    Expected(
+    ExpectedObject(
         "",
         "ConfigMap",
         "argocd",
         "argocd-cm",
         {"data": {"application.sync.impersonation.enabled": "true", "resource.customizations.health.*": ANY}},
     ),
-    Expected(
+    ExpectedObject(
         _ARGO_CD,
         "AppProject",
         "argocd",
@@ -208,7 +208,7 @@ _OF_ARGO_CD = (
             }
         },
     ),
-    Expected(
+    ExpectedObject(
         _ARGO_CD,
         "AppProject",
         "argocd",
@@ -223,7 +223,7 @@ _OF_ARGO_CD = (
             }
         },
     ),
-    Expected(
+    ExpectedObject(
         _ARGO_CD,
         "ApplicationSet",
         "argocd",
@@ -266,7 +266,7 @@ _OF_ARGO_CD = (
     ),
 )
 
-EXPECTED: Mapping[str, tuple[Expected, ...]] = {
+EXPECTED: Mapping[str, tuple[ExpectedObject, ...]] = {
     "argocd": _OF_ARGO_CD,
     "flux": _OF_FLUX,
     "flux/jobs": _OF_JOBS,

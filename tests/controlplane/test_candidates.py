@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.controlplane.checkout import GOOD, add_job, make_checkout
 from trainyard.objects.unit import Unit
 from trainyard.repository.discover import discover
-from trainyard.verify.made import Shelf
+from trainyard.verify.candidates import Shelf
 from trainyard.yaml.sources import Sources
 
 

@@ -15,7 +15,7 @@ from trainyard.findings.finding import Finding
 from trainyard.findings.suppress import Suppression, find
 from trainyard.kustomize.kustomization import load_graph
 from trainyard.kustomize.render import render
-from trainyard.kustomize.rendered import OriginLater, opened
+from trainyard.kustomize.rendered import OriginLater, rendered_folder
 from trainyard.lint.outcome import Judgement
 from trainyard.lint.result import finding_of, input_finding
 from trainyard.objects.manifests import read_manifests
@@ -31,7 +31,7 @@ _CLUSTER_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z")
 
 
 @dataclass(slots=True)
-class Made:
+class Candidate:
     """A target, what was found of it so far, and what all have to be told apart by before any is asked about."""
 
     target: Target
@@ -67,14 +67,14 @@ class Shelf:
         self._sources = sources
         self._file = file
 
-    def put(self, targets: Sequence[Target], progress: Progress) -> list[Made]:
+    def put(self, targets: Sequence[Target], progress: Progress) -> list[Candidate]:
         """Render targets and put their objects away. Those that cannot be judged get a finding instead."""
-        made = [Made(target) for target in targets]
-        asked: deque[Made] = deque()
+        made = [Candidate(target) for target in targets]
+        asked: deque[Candidate] = deque()
         for rendering in render(self._root, self._folders(made, asked)):
             each = asked.popleft()
             try:
-                folder = opened(self._sources, each.target, rendering)
+                folder = rendered_folder(self._sources, each.target, rendering)
             except InputError as error:
                 each.findings.append(input_finding(error, each.target.name))
             else:
@@ -85,7 +85,7 @@ class Shelf:
             self._sources.forget(each.target.name)
         return made
 
-    def taken(self, made: Iterable[Made]) -> Iterator[tuple[Made, Unit, Origin]]:
+    def taken(self, made: Iterable[Candidate]) -> Iterator[tuple[Candidate, Unit, Origin]]:
         """Each target that has a unit, with it and with where its fields were written."""
         for each in made:
             if each.place is None:
@@ -95,7 +95,7 @@ class Shelf:
             yield each, unit, self._origin(each.target, unit)
             self._sources.forget(each.target.name)
 
-    def _folders(self, made: Iterable[Made], asked: deque[Made]) -> Iterator[str]:
+    def _folders(self, made: Iterable[Candidate], asked: deque[Candidate]) -> Iterator[str]:
         """Folders that may be rendered. What kustomize is not needed for is put away on the way."""
         for each in made:
             target = each.target
@@ -110,7 +110,7 @@ class Shelf:
             asked.append(each)
             yield target.name
 
-    def _put(self, made: Made, unit: Unit) -> None:
+    def _put(self, made: Candidate, unit: Unit) -> None:
         fact = unit.fact("Cluster")
         if fact is not None and _CLUSTER_NAME.match(fact.name):
             made.cluster = fact.name

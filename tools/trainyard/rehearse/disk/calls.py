@@ -15,7 +15,7 @@ _MOST_VECTORS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SystemCall:
     """One call of one thread."""
 
     notice: int
@@ -24,7 +24,7 @@ class Asked:
     arguments: tuple[int, ...]
 
     @classmethod
-    def of(cls, raw: bytes) -> "Asked":
+    def of(cls, raw: bytes) -> "SystemCall":
         """As the kernel tells it."""
         notice, thread, _, number, _, _, *arguments = REQUEST.unpack(raw)
         return cls(notice, thread, calls().writing[number], tuple(arguments))

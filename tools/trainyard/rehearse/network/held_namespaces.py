@@ -27,7 +27,7 @@ class NoRight(Exception):
     """This process may not make network namespaces here."""
 
 
-class Held:
+class HeldNamespaces:
     """Network namespaces by number from 0, and one of users, for as long as this lives.
 
     Raises NoRight where the kernel allows none. `folder` is removed when it ends, even by SIGKILL of this process.
