@@ -173,7 +173,7 @@ class Config:
         there={
             "default": 8,
             "minimum": 1,
-            "description": "Samples that one optimizer step sees over all ranks; written out so that it can be checked.",
+            "description": "Samples of one optimizer step over all ranks; written out so that it can be checked.",
         },
     )
     nodes: int = key(
@@ -187,9 +187,11 @@ class Config:
     )
     gpus_per_node: int = key(0, "ranks of a node, as Ray is asked for them", "ranks", low=0)
     steps: int = key(1000, "optimizer steps in all", "steps", low=1, job="steps")
-    learning_rate: float = key(3e-4, "peak learning rate, for the global batch", low=0, high=10, above=True, job="learningRate")
+    learning_rate: float = key(
+        3e-4, "peak learning rate, for the global batch", low=0, high=10, above=True, job="learningRate"
+    )
     warmup_steps: int = key(
-        100, "steps over which the learning rate rises to its peak", "steps", low=0, job="warmupSteps"
+        100, "optimizer steps over which the learning rate rises to its peak", "steps", low=0, job="warmupSteps"
     )
     decay: Literal["cosine", "linear", "none"] = key("cosine", "how the learning rate falls after warm-up")
     final_learning_rate: float = key(0.1, "learning rate at the last step, as a part of the peak", low=0, high=1)

@@ -14,13 +14,13 @@ from typing import Any
 import yaml
 
 from trainyard.errors import Fault
-from trainyard.generated import HOME, update
+from trainyard.generated import HOME, told, update
 from trainyard.trainer_catalogue import FOLDER, compile_arguments
 
 sys.path.append(str(HOME))  # the trainer is no package of the linter's environment
 
-from trainer import manual  # noqa: E402
-from trainer.sources import KEYS  # noqa: E402
+from trainer import manual
+from trainer.sources import KEYS
 
 SOURCE = "trainer/config.py"
 SET = {known.job: known for known in KEYS.values() if known.job}
@@ -39,7 +39,7 @@ def wires(path: str) -> Iterator[tuple[str, str]]:
 
 
 def job_schema(text: str) -> dict[str, Any]:
-    """The schema of a TrainingJob with the trainer's keys of today. Fault where a key names a group that is not there."""
+    """The schema of a TrainingJob with the trainer's keys of today. Fault where a key's group is not there."""
     schema: dict[str, Any] = json.loads(text)
     spec = schema["properties"]["spec"]
     _drop_stale(spec)
@@ -112,4 +112,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

@@ -1,18 +1,9 @@
 """base/**/wiring: kustomize replacements, written from the table.yaml that lies beside them.
 
-A table names the files of its folder, in the order in which kustomize runs them. Each holds objects, as kubectl writes
-them and, where only some of that name are meant, with what those bear:
-
-    KIND[.GROUP][/NAME][ when annotation|label SELECTOR]
-
-An object holds its fields; maps within it are paths that begin alike, and `[x]` is the item of a list whose name is x,
-`[key=x]` one by another key. The value of a field is what is copied there, which may be created, or fill a part alone:
-
-    KIND[/NAME] FIELD[, create | , before TEXT | , part NUMBER of TEXT]
-
-`part 1 of /` is what follows the first slash, up to the next. A file that holds nothing is listed as it is.
+The head of base/wiring/table.yaml tells the form. What follows each other there keeps its order in what kustomize runs.
 """
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,7 +14,7 @@ from typing import Any
 import yaml
 
 from trainyard.errors import Fault
-from trainyard.generated import HOME, update
+from trainyard.generated import HOME, told, update
 from trainyard.nodes import load_documents
 from trainyard.settings import SOURCE, wires
 
@@ -44,7 +35,7 @@ Arrow = tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]
 
 def files(table: Path) -> dict[Path, str]:
     """What a table says, as the files of its folder. Fault where it is no table, InputError where it is no YAML."""
-    name = table.relative_to(HOME).as_posix()
+    name = os.path.relpath(table, HOME)
     documents = load_documents(table.read_text(), name)
     listed: Mapping[str, Any] = documents[0].plain()
     written = {
@@ -64,7 +55,7 @@ def _arrows(objects: Mapping[str, Any], table: str) -> Iterator[Arrow]:
     for object, fields in objects.items():
         known = _OBJECT.fullmatch(object)
         if known is None:
-            raise Fault(f"{table}: no object: {object}")
+            raise Fault(f"{table}: no object: {object}; the head of base/wiring/table.yaml tells the form")
         select = {key: known[key] for key in ("group", "kind", "name") if known[key]}
         if known["by"]:
             select[f"{known['by']}Selector"] = known["selector"]
@@ -135,4 +126,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))
