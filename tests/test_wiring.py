@@ -182,7 +182,7 @@ class Copy:
 
     def settings(self, job: str) -> dict[str, str]:
         """The variables of a job's trainer."""
-        command = [HOME / ".tools/bin/kustomize", "build", self.root / job]
+        command = [str(HOME / ".tools/bin/kustomize"), "build", str(self.root / job)]
         documents = yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         [found] = [each["data"] for each in documents if each["metadata"]["name"].endswith("-trainer")]
         assert isinstance(found, dict)

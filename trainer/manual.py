@@ -53,7 +53,7 @@ def schema() -> dict[str, Any]:
 
 def in_job(known: Key) -> dict[str, Any]:
     """JSON Schema of a key where job.yaml sets it."""
-    made = _property(known) | {"description": f"{known.text[0].upper()}{known.text[1:]}."} | known.there
+    made = {**_property(known), "description": f"{known.text[0].upper()}{known.text[1:]}.", **known.there}
     return {name: value for name, value in made.items() if value is not None}
 
 
