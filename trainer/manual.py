@@ -1,4 +1,5 @@
-"""What is generated from the keys: --help and schemas/trainer.schema.json (`python -m trainer.manual` prints it)."""
+"""What is generated from the keys: --help, schemas/trainer.schema.json (`python -m trainer.manual` prints it), and
+their part of job.yaml's schema."""
 
 import json
 import sys
@@ -48,6 +49,12 @@ def schema() -> dict[str, Any]:
         "additionalProperties": False,
         "properties": properties,
     }
+
+
+def in_job(known: Key) -> dict[str, Any]:
+    """JSON Schema of a key where job.yaml sets it."""
+    made = {**_property(known), "description": f"{known.text[0].upper()}{known.text[1:]}.", **known.there}
+    return {name: value for name, value in made.items() if value is not None}
 
 
 def _property(known: Key) -> dict[str, Any]:

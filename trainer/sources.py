@@ -28,6 +28,8 @@ class Key:
     low: float | None
     high: float | None
     above: bool
+    job: str
+    there: Mapping[str, Any]
 
     @property
     def variable(self) -> str:

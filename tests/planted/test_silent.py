@@ -53,9 +53,7 @@ class TestSurvivingDefaultName:
         block = (
             "  - select:\n      kind: ConfigMap\n      name: training-job-nccl\n    fieldPaths:\n    - metadata.name\n"
         )
-        checkout.replace(
-            "base/wiring/names.yaml", block + '    options:\n      delimiter: "-nccl"\n      index: 0\n', ""
-        )
+        checkout.replace("base/wiring/names.yaml", block + "    options:\n      delimiter: -nccl\n      index: 0\n", "")
         title = "ConfigMap/research/training-job-nccl"
         checkout.expect(
             Found("CTR001", "base/run/config-map-nccl.yaml", "name: ▸training-job-nccl", title, "metadata.name")

@@ -52,7 +52,7 @@ transformers:
 
 def test_delimiter_is_not_in_the_target(checkout: Checkout) -> None:
     block = "envFrom.1.configMapRef.name\n    options:\n      delimiter: "
-    checkout.replace(PODS, f'{block}"-nccl"', f'{block}"-ncl"')
+    checkout.replace(PODS, f"{block}-nccl", f"{block}-ncl")
     path = "template.spec.containers[0].envFrom[1].configMapRef.name"
     first = "replacements:\n- ▸source:\n    kind: TrainingJob\n    fieldPath: metadata.name\n"
     checkout.expect(Found("CTR007", PODS, first, "PodTemplate/research/training-job", path))

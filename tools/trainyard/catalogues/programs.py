@@ -1,7 +1,7 @@
 """What the arguments of well-known training programs mean.
 
 People write it in schemas/trainers/arguments.yaml; `compile_arguments` makes arguments.json of it, which is what is
-read at run time. `python -m trainyard.catalogues.programs` rewrites that file.
+read at run time. tools/update-docs rewrites that file.
 """
 
 import json
@@ -49,8 +49,11 @@ def trainers() -> Mapping[str, Trainer]:
     }
 
 
-def compile_arguments(folder: Path = FOLDER) -> str:
-    """The text of arguments.json, from arguments.yaml in `folder`. Fault where that breaks its schema."""
+def compile_arguments(folder: Path = FOLDER, wired: Mapping[str, str] | None = None) -> str:
+    """The text of arguments.json, from arguments.yaml in `folder`. Fault where that breaks its schema.
+
+    `wired` says which key of this repository's trainer job.yaml sets by which field.
+    """
     import jsonschema_rs
     import yaml
 
@@ -58,6 +61,8 @@ def compile_arguments(folder: Path = FOLDER) -> str:
     document = yaml.load((folder / "arguments.yaml").read_text(), yaml.CSafeLoader)
     for error in validator.iter_errors(document):
         raise Fault(f"arguments.yaml: {'.'.join(map(str, error.instance_path))}: {error.message}")
+    if wired is not None:
+        document["trainers"]["trainyard"]["wired"] = wired
     return json.dumps(document["trainers"], indent=1) + "\n"
 
 
@@ -65,12 +70,3 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _frozen(below) for key, below in value.items()}
     return tuple(value) if isinstance(value, list) else value
-
-
-def main() -> None:
-    """Rewrite arguments.json from its source."""
-    (FOLDER / "arguments.json").write_text(compile_arguments())
-
-
-if __name__ == "__main__":
-    main()

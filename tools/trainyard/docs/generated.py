@@ -1,10 +1,10 @@
 """Files of the repository that a program writes: written, or with --check said to differ."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from trainyard.errors import EXIT_CLEAN, EXIT_FINDINGS
+from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, Fault, InputError
 
 HOME = Path(__file__).resolve().parents[3]
 
@@ -28,3 +28,12 @@ def update(wanted: Mapping[Path, str], source: str, there: Iterable[Path] = ()) 
             file.unlink()
     print(f"{len(wanted)} {'file' if len(wanted) == 1 else 'files'} from {source}: {len(stale)} changed")
     return EXIT_CLEAN
+
+
+def told(main: Callable[[], int]) -> int:
+    """The exit code of a program that writes such files; what they cannot be written from is told in one line."""
+    try:
+        return main()
+    except (Fault, InputError) as error:
+        print(f"update-docs: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT if isinstance(error, InputError) else EXIT_FAULT
