@@ -1,11 +1,10 @@
-"""The page of each rule: for `explain`, and as Markdown for docs/rules/ (`tools/update-docs` writes them)."""
+"""The page of each rule, for `explain` and the site, and the list of all (`tools/update-docs` writes it)."""
 
 import sys
 from collections.abc import Mapping
 from inspect import cleandoc
-from pathlib import Path
 
-from trainyard.generated import update
+from trainyard.generated import HOME, update
 from trainyard.rules.examples import HEADINGS
 from trainyard.rules.index import all_rules
 from trainyard.rules.registry import Rule
@@ -50,12 +49,16 @@ def markdown(rule: Rule) -> str:
 def catalogue(rules: Mapping[str, Rule]) -> str:
     """The list of all rules as Markdown."""
     rows = [
-        f"| [{rule.id}]({rule.id}.md) | {rule.name} | {rule.severity.label} | {rule.fix} | {first_line(rule)} |"
+        f'| <a id="{rule.id}"></a>{rule.id} | {rule.name} | {rule.severity.label} | {rule.fix} | {first_line(rule)} |'
         for rule in rules.values()
     ]
     fixing = sum(rule.fix != "none" for rule in rules.values())
-    head = ["# Rules", "", "Written by `tools/update-docs` from the rules themselves.", ""]
-    head += [
+    head = [
+        "# Rules",
+        "",
+        "Written by `tools/update-docs` from the rules themselves. Each has a page: `tools/lint-jobs explain BAT001`",
+        "prints it, and the site that `tools/build-docs` makes has them all.",
+        "",
         f"Of {len(rules)} rules, {fixing} know how to put right what they find: `--fix` makes the fixes that are safe,",
         "`--fix=unsafe` also those that change what a job means. A safe rule may have some of the others too.",
         "",
@@ -64,15 +67,18 @@ def catalogue(rules: Mapping[str, Rule]) -> str:
 
 
 def documents() -> dict[str, str]:
-    """File name to text of everything under docs/rules/."""
-    rules = all_rules()
-    return {"README.md": catalogue(rules), **{f"{rule.id}.md": markdown(rule) for rule in rules.values()}}
+    """File name to text of each rule's page on the site, below rules/."""
+    return {f"{rule.id}.md": markdown(rule) for rule in all_rules().values()}
+
+
+def link(rule: str) -> str:
+    """A link in a page of docs/ to a rule: in Git to its row in the list, on the site to its page."""
+    return f"[{rule}](rules/README.md#{rule})"
 
 
 def main() -> int:
-    """Write docs/rules/, or with --check say which of its files differ."""
-    folder = Path(__file__).resolve().parents[2] / "docs" / "rules"
-    return update({folder / name: text for name, text in documents().items()}, "the rules", folder.glob("*.md"))
+    """Write the list, or with --check say whether it differs."""
+    return update({HOME / "docs" / "rules" / "README.md": catalogue(all_rules())}, "the rules")
 
 
 def _fenced(block: list[str] | None) -> list[str]:
