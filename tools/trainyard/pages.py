@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Mapping
 from inspect import cleandoc
+from textwrap import indent
 
 from trainyard.generated import HOME, update
-from trainyard.rules.examples import HEADINGS
+from trainyard.rules.examples import HEADINGS, examples, good_text
 from trainyard.rules.index import all_rules
 from trainyard.rules.registry import Rule
 
@@ -23,12 +24,16 @@ def first_line(rule: Rule) -> str:
 
 
 def page(rule: Rule) -> str:
-    """A rule's page as plain text."""
-    return f"{rule.id} {rule.name} ({rule.severity.label}; fix: {rule.fix})\n\n{cleandoc(rule.page)}"
+    """A rule's page as plain text, and the manifests that its examples change."""
+    head = f"{rule.id} {rule.name} ({rule.severity.label}; fix: {rule.fix})"
+    changed = [
+        f"The manifest {name}, which examples above change:\n\n{indent(text, '    ')}" for name, text in _changed(rule)
+    ]
+    return "\n\n".join([head, cleandoc(rule.page), *changed]).rstrip("\n")
 
 
 def markdown(rule: Rule) -> str:
-    """A rule's page as Markdown, examples as YAML blocks."""
+    """A rule's page as Markdown, examples and the manifests that they change as YAML blocks."""
     lines = [f"# {rule.id} {rule.name}", "", f"Severity: {rule.severity.label}", "", f"Fix: {_FIXES[rule.fix]}", ""]
     block: list[str] | None = None
     for line in [*cleandoc(rule.page).splitlines(), ""]:
@@ -43,6 +48,8 @@ def markdown(rule: Rule) -> str:
             block = None
             lines.append(line)
     lines += _fenced(block) if block is not None else []
+    for name, text in _changed(rule):
+        lines += [f"## The manifest {name}", "", "Examples above change it.", "", *_fenced([text])]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -58,6 +65,8 @@ def catalogue(rules: Mapping[str, Rule]) -> str:
         "",
         "Written by `tools/update-docs` from the rules themselves. Each has a page: `tools/lint-jobs explain BAT001`",
         "prints it, and the site that `tools/build-docs` makes has them all.",
+        "An example holds only what matters: it changes the manifest that its first line names (`# on: mpijob`) and its",
+        "page shows, or else the [job folder](../../tools/trainyard/rules/good/folder.yaml) of which no rule says anything.",
         "",
         f"Of {len(rules)} rules, {fixing} know how to put right what they find: `--fix` makes the fixes that are safe,",
         "`--fix=unsafe` also those that change what a job means. A safe rule may have some of the others too.",
@@ -79,6 +88,12 @@ def link(rule: str) -> str:
 def main() -> int:
     """Write the list, or with --check say whether it differs."""
     return update({HOME / "docs" / "rules" / "README.md": catalogue(all_rules())}, "the rules")
+
+
+def _changed(rule: Rule) -> list[tuple[str, str]]:
+    """Name and text of each good manifest that an example of the page names."""
+    names = dict.fromkeys(example.manifest for example in examples(rule.page))
+    return [(name, good_text(name)) for name in names if name]
 
 
 def _fenced(block: list[str] | None) -> list[str]:
