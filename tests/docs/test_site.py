@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.rules.index import all_rules
+
 HOME = Path(__file__).resolve().parents[2]
 
 
@@ -43,7 +45,27 @@ class _Fetched(HTMLParser):
 def test_every_page_of_docs_is_in_it(site: Path) -> None:
     pages = {file.relative_to(HOME / "docs").with_suffix("") for file in (HOME / "docs").rglob("*.md")}
     wanted = {page.parent / "index" if page.name == "README" else page for page in pages}
+    wanted |= {Path("rules") / rule for rule in all_rules()}
     assert wanted == {file.relative_to(site).with_suffix("") for file in site.rglob("*.html")} - {Path("404")}
+
+
+@pytest.mark.claim("every-rule-has-a-page")
+def test_links_to_a_rule_lead_to_its_page(site: Path) -> None:
+    listed = re.findall(r'<a href="([A-Z0-9]+)\.html">\1</a>', (site / "rules" / "index.html").read_text())
+    assert listed == list(all_rules())
+    guides = {file: re.findall(r'href="([^"]*rules/[^"]*)"', file.read_text()) for file in site.glob("*.html")}
+    linked = {each for file in guides for each in guides[file] if not each.endswith("rules/index.html")}
+    assert len(linked) > 20
+    assert linked <= {f"rules/{rule}.html" for rule in all_rules()}
+
+
+def test_links_to_a_rule_lead_to_its_row_in_git() -> None:
+    rows = set(re.findall(r'<a id="(\w+)"></a>', (HOME / "docs" / "rules" / "README.md").read_text()))
+    for file in (HOME / "README.md", *(HOME / "docs").rglob("*.md")):
+        for path, row in re.findall(r"\]\(([^)#]*rules/[^)#]*)#?([^)]*)\)", file.read_text()):
+            if path.endswith(".md"):
+                assert path.endswith("rules/README.md"), file
+                assert row in {"", *rows}, file
 
 
 def test_every_guide_is_in_the_menu() -> None:
@@ -76,8 +98,7 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 @pytest.mark.parametrize("link", ["storage-2.md", "fabrics.md#nothing", "../base/torchrum/job.yaml"])
 def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path, link: str) -> None:
     root = tmp_path / "trainyard"
-    shutil.copytree(HOME / "docs", root / "docs", ignore=shutil.ignore_patterns("[A-Z][A-Z][A-Z]0*.md"))
-    (root / "docs" / "rules" / "README.md").write_text("# Rules\n")
+    shutil.copytree(HOME / "docs", root / "docs")
     for part in ("base", "clusters", "jobs", "overlays", "tools"):
         (root / part).symlink_to(HOME / part)
     shutil.copy(HOME / "mkdocs.yml", root)

@@ -36,7 +36,7 @@ def test_the_message_names_the_rule_and_its_page() -> None:
         rule = item["metadata"]["name"].partition(".")[0].upper()
         (validation,) = item["spec"]["validations"]
         assert validation["message"].startswith(f"{rule} ")
-        assert validation["message"].endswith(f"docs/rules/{rule}.md")
+        assert validation["message"].endswith(f"tools/lint-jobs explain {rule}")
 
 
 def test_a_folder_gets_what_standard_output_gets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.rules.telling import HERE
 from trainyard.objects.unit import Unit
-from trainyard.rules.examples import HEADINGS, Example, examples, good_job, unit_of
+from trainyard.rules.examples import HEADINGS, Example, examples, good_job, good_names, unit_of
 from trainyard.rules.index import all_rules, problems
 from trainyard.rules.registry import Rule
 from trainyard.workload.of_unit import workloads
@@ -32,8 +32,20 @@ def test_examples_do_what_the_page_says(rule: Rule, example: Example) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
-def test_the_good_job_is_good(rule: Rule) -> None:
-    assert said(rule, good_job()) == []
+def test_good_manifests_are_good(rule: Rule) -> None:
+    assert [problem for name in good_names() for problem in said(rule, good_job(name))] == []
+
+
+def test_each_good_manifest_has_examples() -> None:
+    assert {example.manifest or "folder" for _, example in CASES} == set(good_names())
+
+
+def test_a_block_without_a_kind_changes_the_first_document_of_the_manifest_that_it_names() -> None:
+    good, changed = good_job("trainjob"), Example("Bad", "# on: trainjob\nspec: {trainer: {numNodes: 2}}\n").unit
+
+    assert [item.kind for item in good.objects] == ["TrainJob", "ClusterTrainingRuntime"]
+    assert changed.objects[0].data["spec"]["trainer"] == {"numNodes": 2, "numProcPerNode": 8}
+    assert changed.objects[1] == good.objects[1]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
@@ -60,6 +72,7 @@ def test_good_job_is_a_job_folder_with_its_facts() -> None:
         ("kind: [", "the example is not YAML"),
         ("spec: {}", "each document of an example needs a kind"),
         ("kind: ConfigMap\ndata: {}", "holds several documents of kind ConfigMap"),
+        ("# on: mpijobs\nspec: {}", "no good manifest is called 'mpijobs': there are folder, job, "),
     ],
 )
 def test_broken_examples_are_refused(text: str, reason: str) -> None:

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from trainyard.docs.generated import update
+from trainyard.docs.pages import link
 
 HOME = Path(__file__).resolve().parents[3]
 PAGE = HOME / "docs" / "matrix.md"
@@ -219,18 +220,14 @@ def page() -> str:
         lines.append(f"| {shown} | {part.what} | {' | '.join(_cell(part.name, base) for base in BASES)} |")
     lines.append(NEEDS.format(clusters=" | ".join(places), line="---|" * len(places)).rstrip("\n"))
     for each in (each for each in REFUSED if each.needs):
-        cells = ("L S" if holds(name, each.needs) else _link(each.rule) for name in places)
+        cells = ("L S" if holds(name, each.needs) else link(each.rule) for name in places)
         lines.append(f"| `base/{each.part}` | `base/{each.needs}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _cell(part: str, base: str) -> str:
     refused = next((each for each in REFUSED if each.part == part and base in each.bases), None)
-    return "L S" if refused is None else _link(refused.rule)
-
-
-def _link(rule: str) -> str:
-    return f"[{rule}](rules/{rule}.md)"
+    return "L S" if refused is None else link(refused.rule)
 
 
 def main() -> int:

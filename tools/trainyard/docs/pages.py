@@ -1,12 +1,12 @@
-"""The page of each rule: for `explain`, and as Markdown for docs/rules/ (`tools/update-docs` writes them)."""
+"""The page of each rule, for `explain` and the site, and the list of all (`tools/update-docs` writes it)."""
 
 import sys
 from collections.abc import Mapping
 from inspect import cleandoc
-from pathlib import Path
+from textwrap import indent
 
-from trainyard.docs.generated import update
-from trainyard.rules.examples import HEADINGS
+from trainyard.docs.generated import HOME, update
+from trainyard.rules.examples import HEADINGS, examples, good_text
 from trainyard.rules.index import all_rules
 from trainyard.rules.registry import Rule
 
@@ -24,12 +24,16 @@ def first_line(rule: Rule) -> str:
 
 
 def page(rule: Rule) -> str:
-    """A rule's page as plain text."""
-    return f"{rule.id} {rule.name} ({rule.severity.label}; fix: {rule.fix})\n\n{cleandoc(rule.page)}"
+    """A rule's page as plain text, and the manifests that its examples change."""
+    head = f"{rule.id} {rule.name} ({rule.severity.label}; fix: {rule.fix})"
+    changed = [
+        f"The manifest {name}, which examples above change:\n\n{indent(text, '    ')}" for name, text in _changed(rule)
+    ]
+    return "\n\n".join([head, cleandoc(rule.page), *changed]).rstrip("\n")
 
 
 def markdown(rule: Rule) -> str:
-    """A rule's page as Markdown, examples as YAML blocks."""
+    """A rule's page as Markdown, examples and the manifests that they change as YAML blocks."""
     lines = [f"# {rule.id} {rule.name}", "", f"Severity: {rule.severity.label}", "", f"Fix: {_FIXES[rule.fix]}", ""]
     block: list[str] | None = None
     for line in [*cleandoc(rule.page).splitlines(), ""]:
@@ -44,18 +48,26 @@ def markdown(rule: Rule) -> str:
             block = None
             lines.append(line)
     lines += _fenced(block) if block is not None else []
+    for name, text in _changed(rule):
+        lines += [f"## The manifest {name}", "", "Examples above change it.", "", *_fenced([text])]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def catalogue(rules: Mapping[str, Rule]) -> str:
     """The list of all rules as Markdown."""
     rows = [
-        f"| [{rule.id}]({rule.id}.md) | {rule.name} | {rule.severity.label} | {rule.fix} | {first_line(rule)} |"
+        f'| <a id="{rule.id}"></a>{rule.id} | {rule.name} | {rule.severity.label} | {rule.fix} | {first_line(rule)} |'
         for rule in rules.values()
     ]
     fixing = sum(rule.fix != "none" for rule in rules.values())
-    head = ["# Rules", "", "Written by `tools/update-docs` from the rules themselves.", ""]
-    head += [
+    head = [
+        "# Rules",
+        "",
+        "Written by `tools/update-docs` from the rules themselves. Each has a page: `tools/lint-jobs explain BAT001`",
+        "prints it, and the site that `tools/build-docs` makes has them all.",
+        "An example holds only what matters: it changes the manifest that its first line names (`# on: mpijob`)",
+        "and its page shows, or else the [job folder](../../tools/trainyard/rules/good/folder.yaml).",
+        "",
         f"Of {len(rules)} rules, {fixing} know how to put right what they find: `--fix` makes the fixes that are safe,",
         "`--fix=unsafe` also those that change what a job means. A safe rule may have some of the others too.",
         "",
@@ -64,15 +76,24 @@ def catalogue(rules: Mapping[str, Rule]) -> str:
 
 
 def documents() -> dict[str, str]:
-    """File name to text of everything under docs/rules/."""
-    rules = all_rules()
-    return {"README.md": catalogue(rules), **{f"{rule.id}.md": markdown(rule) for rule in rules.values()}}
+    """File name to text of each rule's page on the site, below rules/."""
+    return {f"{rule.id}.md": markdown(rule) for rule in all_rules().values()}
+
+
+def link(rule: str) -> str:
+    """A link in a page of docs/ to a rule: in Git to its row in the list, on the site to its page."""
+    return f"[{rule}](rules/README.md#{rule})"
 
 
 def main() -> int:
-    """Write docs/rules/, or with --check say which of its files differ."""
-    folder = Path(__file__).resolve().parents[3] / "docs" / "rules"
-    return update({folder / name: text for name, text in documents().items()}, "the rules", folder.glob("*.md"))
+    """Write the list, or with --check say whether it differs."""
+    return update({HOME / "docs" / "rules" / "README.md": catalogue(all_rules())}, "the rules")
+
+
+def _changed(rule: Rule) -> list[tuple[str, str]]:
+    """Name and text of each good manifest that an example of the page names."""
+    names = dict.fromkeys(example.manifest for example in examples(rule.page))
+    return [(name, good_text(name)) for name in names if name]
 
 
 def _fenced(block: list[str] | None) -> list[str]:

@@ -12,7 +12,7 @@ import yaml
 from trainyard.allowed.kinds import project, rights
 from trainyard.allowed.statement import FILE, statement
 from trainyard.docs.generated import update
-from trainyard.docs.pages import first_line
+from trainyard.docs.pages import first_line, link
 from trainyard.policy import POLICIES
 from trainyard.policy.definition import definition
 from trainyard.policy.model import Policy, objects
@@ -24,7 +24,7 @@ PAGE = HOME / "docs" / "policy.md"
 ALLOWED = HOME / "docs" / "allowed.md"
 ROLE = HOME / "base" / "team" / "role-gitops.yaml"
 PROJECT = HOME / "base" / "gitops" / "argocd" / "team" / "app-project.yaml"
-_HEAD = "# Written by `tools/lint-jobs export-policy` from rule {}; what it says is in docs/rules/{}.md.\n"
+_HEAD = "# Written by `tools/lint-jobs export-policy` from rule {}; `tools/lint-jobs explain {}` says why.\n"
 _DEFINITION = "custom-resource-definition.yaml"
 _OF_TEAMS = "# Written by `tools/update-docs` from schemas/trainyard.dev/team_v1alpha1.json: what a team may have.\n"
 _BEGIN, _END = "<!-- exported -->\n", "<!-- end -->\n"
@@ -69,7 +69,7 @@ def page(text: str) -> str:
     """The guide with its list of policies brought up to date."""
     rules = all_rules()
     rows = [
-        f"| [{rule.id}](rules/{rule.id}.md) | {first_line(rule)} | {', '.join(kind.name for kind in policy.kinds)} | "
+        f"| {link(rule.id)} | {first_line(rule)} | {', '.join(kind.name for kind in policy.kinds)} | "
         f"{'refused' if rule.severity.label == 'error' else 'warned of'}<!-- claim: {_claim(policy)} --> |\n"
         for policy in POLICIES
         for rule in (rules[policy.rule],)

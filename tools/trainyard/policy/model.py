@@ -73,12 +73,10 @@ def objects(policy: Policy, rule: Rule) -> tuple[dict[str, Any], ...]:
     conditions = {} if policy.of_owners else {"not-made-by-a-controller": "!has(object.metadata.ownerReferences)"}
     if policy.of_accounts:
         conditions["pod-or-by-an-account-of-the-namespace"] = _OF_ACCOUNTS
-    validation = {
-        "expression": policy.allowed,
-        "message": f"{rule.id} {rule.name}: {first_line(rule)} See docs/rules/{rule.id}.md",
-    }
+    name, see = f"{rule.id} {rule.name}: ", f" See tools/lint-jobs explain {rule.id}"
+    validation = {"expression": policy.allowed, "message": f"{name}{first_line(rule)}{see}"}
     if policy.says:
-        validation["messageExpression"] = f"'{rule.id} {rule.name}: ' + {policy.says} + '. See docs/rules/{rule.id}.md'"
+        validation["messageExpression"] = f"'{name}' + {policy.says} + '.{see}'"
     spec = {
         "failurePolicy": "Fail" if denies else "Ignore",
         "paramKind": {"apiVersion": team.API_VERSION, "kind": team.KIND} if policy.with_team else None,

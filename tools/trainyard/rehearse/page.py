@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from trainyard.docs.generated import update
+from trainyard.docs.pages import link
 from trainyard.findings.finding import Finding, Severity
 from trainyard.lint.pipeline import lint
 from trainyard.repository.discover import discover
@@ -25,16 +26,16 @@ def table() -> str:
         name = str(file.relative_to(HOME))
         rules = [_linked(each) for each in found.findings if name in each.jobs and each.severity is not Severity.INFO]
         told = _EXPECT.search(file.read_text())
-        seen = f"[{told['rule']}](rules/{told['rule']}.md)" if told else "passes"
+        seen = link(told["rule"]) if told else "passes"
         linted = ", ".join(dict.fromkeys(rules)) or "passes"
-        link = f"[{file.parent.name.replace('-', ' ')}](../{name})"
-        lines.append(f"| {link} | {linted} | {seen} |")
+        case = f"[{file.parent.name.replace('-', ' ')}](../{name})"
+        lines.append(f"| {case} | {linted} | {seen} |")
     return "\n".join(lines) + "\n"
 
 
 def _linked(finding: Finding) -> str:
     warns = ", a warning" if finding.severity is Severity.WARNING else ""
-    return f"[{finding.rule}](rules/{finding.rule}.md){warns}"
+    return f"{link(finding.rule)}{warns}"
 
 
 def page(text: str) -> str:

@@ -172,7 +172,9 @@ def claim_never_binds(workload: Workload) -> Iterator[Problem]:
     make none for a claim. An absent `storageClassName` means the default class, not none: write `""` for that.
 
     Bad:
-        # whole
+        # on: job
+        spec: {template: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}}
+        ---
         apiVersion: v1
         kind: PersistentVolume
         metadata: {name: data}
@@ -180,17 +182,13 @@ def claim_never_binds(workload: Workload) -> Iterator[Problem]:
         ---
         apiVersion: v1
         kind: PersistentVolumeClaim
-        metadata: {name: data}
+        metadata: {name: data, namespace: research}
         spec: {accessModes: [ReadWriteMany], volumeName: data, storageClassName: "",
           resources: {requests: {storage: 2Ti}}}
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {containers: [{name: trainer, image: trainer}],
-          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}}
     Bad:
-        # whole
+        # on: job
+        spec: {template: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}}
+        ---
         apiVersion: v1
         kind: PersistentVolume
         metadata: {name: data}
@@ -198,17 +196,13 @@ def claim_never_binds(workload: Workload) -> Iterator[Problem]:
         ---
         apiVersion: v1
         kind: PersistentVolumeClaim
-        metadata: {name: data}
+        metadata: {name: data, namespace: research}
         spec: {accessModes: [ReadWriteMany], volumeName: data, storageClassName: "",
           resources: {requests: {storage: 2Ti}}}
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {containers: [{name: trainer, image: trainer}],
-          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}}
     Good:
-        # whole
+        # on: job
+        spec: {template: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}}
+        ---
         apiVersion: v1
         kind: PersistentVolume
         metadata: {name: data}
@@ -216,17 +210,13 @@ def claim_never_binds(workload: Workload) -> Iterator[Problem]:
         ---
         apiVersion: v1
         kind: PersistentVolumeClaim
-        metadata: {name: data}
+        metadata: {name: data, namespace: research}
         spec: {accessModes: [ReadWriteMany], volumeName: data, storageClassName: "",
           resources: {requests: {storage: 2Ti}}}
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {containers: [{name: trainer, image: trainer}],
-          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}}
     Near miss:
-        # whole
+        # on: job
+        spec: {template: {spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}}
+        ---
         apiVersion: v1
         kind: PersistentVolume
         metadata: {name: other}
@@ -234,15 +224,9 @@ def claim_never_binds(workload: Workload) -> Iterator[Problem]:
         ---
         apiVersion: v1
         kind: PersistentVolumeClaim
-        metadata: {name: data}
+        metadata: {name: data, namespace: research}
         spec: {accessModes: [ReadWriteMany], volumeName: data, storageClassName: "",
           resources: {requests: {storage: 2Ti}}}
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {containers: [{name: trainer, image: trainer}],
-          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}}
 
     Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#binding
     """

@@ -1,10 +1,11 @@
 """The examples on a rule's page, as units that the rule can be run on.
 
-A block holds only the lines that matter. They are merged onto the good job of `example.yaml`, as kustomize would: maps
-merge, lists of named items merge by name, other lists are replaced, null deletes. `$replace` under a key puts a whole
-map or list in place of the old one, `$patch: delete` takes an item or a document away, and a block whose first line is
-`# whole` stands alone, in the folder that the line names if it names one. A document with `$platform: true` lies on the
-platform of the cluster.
+A block holds only the lines that matter. They are merged onto a good manifest, of which no rule says anything: the one
+that the first line names, as `# on: mpijob` names good/mpijob.yaml, or else the job folder of good/folder.yaml. Maps
+merge as kustomize would, lists of named items merge by name, other lists are replaced, null deletes. `$replace` under a
+key puts a whole map or list in place of the old one, `$patch: delete` takes an item or a document away. On a named
+manifest a document without a kind changes the first. A block whose first line is `# whole` stands alone, in the folder
+that the line names if it names one. A document with `$platform: true` lies on the platform of the cluster.
 """
 
 import re
@@ -23,10 +24,12 @@ from trainyard.objects.unit import Unit
 
 HEADINGS = ("Bad", "Good", "Near miss")
 WHOLE = "# whole"
+ON = "# on: "
+GOOD = Path(__file__).with_name("good")
 _PLATFORM = "$platform"
 
 _HEADING = re.compile(rf"({'|'.join(HEADINGS)}):\s*\Z")
-_ITEM_KEYS = ("name", "mountPath", "containerPort", "port")
+_ITEM_KEYS = ("name", "groupName", "mountPath", "containerPort", "port")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -41,14 +44,21 @@ class Example:
 
     @property
     def unit(self) -> Unit:
-        """What the rule is run on: the block merged onto the good job, or the block alone if it is whole.
+        """What the rule is run on: the block merged onto a good manifest, or the block alone if it is whole.
 
-        ValueError where the block is not YAML, or holds a document without a kind.
+        ValueError where the block is not YAML, holds a document without a kind, or names no manifest.
         """
         if not self.text.startswith(WHOLE):
-            return unit_of(merge(_good_job(), _documents(self.text)))
+            base = _good(self.manifest or "folder")
+            return unit_of(merge(base, _documents(self.text, base[0]["kind"] if self.manifest else "")))
         folder = self.text.partition("\n")[0].removeprefix(WHOLE).strip()
         return unit_of(merge((), _documents(self.text)), folder or "example")
+
+    @property
+    def manifest(self) -> str:
+        """The good manifest that the block names; empty where it names none."""
+        first = self.text.partition("\n")[0]
+        return first.removeprefix(ON) if first.startswith(ON) else ""
 
 
 def examples(page: str) -> tuple[Example, ...]:
@@ -66,9 +76,22 @@ def examples(page: str) -> tuple[Example, ...]:
     return tuple(found)
 
 
-def good_job() -> Unit:
-    """The example manifests as they are: every rule is silent about them."""
-    return unit_of(list(_good_job()))
+def good_job(name: str = "folder") -> Unit:
+    """A good manifest as it is: every rule is silent about it. ValueError where there is none of that name."""
+    return unit_of(list(_good(name)))
+
+
+def good_names() -> list[str]:
+    """The names of the good manifests."""
+    return sorted(file.stem for file in GOOD.glob("*.yaml"))
+
+
+def good_text(name: str) -> str:
+    """A good manifest as it is written. ValueError where there is none of that name."""
+    file = GOOD / f"{name}.yaml"
+    if not file.is_file():
+        raise ValueError(f"no good manifest is called {name!r}: there are {', '.join(good_names())}")
+    return file.read_text(encoding="utf-8")
 
 
 def unit_of(documents: list[dict[str, Any]], name: str = "example") -> Unit:
@@ -150,16 +173,17 @@ def _item_key(items: list[Any]) -> str | None:
     return next((key for key in _ITEM_KEYS if items and all(key in item for item in items)), None)
 
 
-def _documents(text: str) -> list[dict[str, Any]]:
+def _documents(text: str, kind: str = "") -> list[dict[str, Any]]:
+    """The documents of a text; `kind` is that of a document that has none."""
     try:
         documents = [document for document in yaml.load_all(text, Loader=_LOADER) if document is not None]
     except yaml.YAMLError as error:
         raise ValueError(f"the example is not YAML: {error}") from None
-    if not all(isinstance(document, dict) and "kind" in document for document in documents):
+    if not all(isinstance(document, dict) and (kind or "kind" in document) for document in documents):
         raise ValueError("each document of an example needs a kind")
-    return documents
+    return [{"kind": kind, **document} for document in documents]
 
 
 @cache
-def _good_job() -> tuple[dict[str, Any], ...]:
-    return tuple(_documents(Path(__file__).with_name("example.yaml").read_text(encoding="utf-8")))
+def _good(name: str) -> tuple[dict[str, Any], ...]:
+    return tuple(_documents(good_text(name)))

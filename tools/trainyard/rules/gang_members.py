@@ -66,39 +66,19 @@ def schedulers_differ(workload: Workload) -> Iterator[Problem]:
     GPUs without knowing of each other. Where only some of the pods have GPUs, those alone count.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec:
-          pytorchReplicaSpecs:
-            Master: {replicas: 1, template: {spec: {containers: [{name: pytorch}]}}}
-            Worker: {replicas: 3, template: {spec: {schedulerName: volcano, containers: [{name: pytorch}]}}}
+        # on: pytorchjob
+        spec: {pytorchReplicaSpecs: {Worker: {template: {spec: {schedulerName: volcano}}}}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
+        # on: pytorchjob
         spec:
           pytorchReplicaSpecs:
-            Master: {replicas: 1, template: {spec: {schedulerName: volcano, containers: [{name: pytorch}]}}}
-            Worker: {replicas: 3, template: {spec: {schedulerName: volcano, containers: [{name: pytorch}]}}}
+            Master: {template: {spec: {schedulerName: volcano}}}
+            Worker: {template: {spec: {schedulerName: volcano}}}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: bert}
+        # on: rayjob
         spec:
           submitterPodTemplate: {spec: {containers: [{name: submitter}]}}
-          rayClusterSpec:
-            headGroupSpec: {template: {spec: {containers: [{name: ray}]}}}
-            workerGroupSpecs:
-            - groupName: node
-              replicas: 4
-              template:
-                spec:
-                  schedulerName: volcano
-                  containers: [{name: ray, resources: {limits: {nvidia.com/gpu: 8}}}]
+          rayClusterSpec: {workerGroupSpecs: [{groupName: gpu, template: {spec: {schedulerName: volcano}}}]}
 
     Source: https://kubernetes.io/docs/tasks/extend-kubernetes/configure-multiple-schedulers/
     """
@@ -148,14 +128,11 @@ def pod_group_missing(workload: Workload) -> Iterator[Problem]:
             metadata: {labels: {scheduling.x-k8s.io/pod-group: llama-sft}}
             spec: {schedulerName: scheduler-plugins-scheduler}
     Near miss:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: sft, namespace: research}
+        # on: job
         spec:
           template:
             metadata: {labels: {scheduling.x-k8s.io/pod-group: made-by-hand}}
-            spec: {schedulerName: scheduler-plugins-scheduler, containers: [{name: trainer}]}
+            spec: {schedulerName: scheduler-plugins-scheduler}
 
     Source: https://github.com/kubernetes-sigs/scheduler-plugins/blob/master/pkg/coscheduling/README.md
     """

@@ -109,11 +109,8 @@ def index_needed(item: Object) -> Iterator[Problem]:
         kind: Job
         spec: {successPolicy: {rules: [{succeededIndexes: "0"}]}}
     Near miss:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec: {replicatedJobs: [{name: node, template: {spec: {completions: 4, backoffLimitPerIndex: 1}}}]}
+        # on: jobset
+        spec: {replicatedJobs: [{name: node, template: {spec: {backoffLimitPerIndex: 1}}}]}
 
     Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode
     """

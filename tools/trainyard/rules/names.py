@@ -43,26 +43,14 @@ def name_too_long(workload: Workload) -> Iterator[Problem]:
     ever: the job has no pods, and says so in events alone.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: llama-8b-supervised-finetuning-on-the-second-instruction-mix, namespace: research}
-        spec:
-          pytorchReplicaSpecs:
-            Worker: {replicas: 4, template: {spec: {containers: [{name: pytorch, image: trainer}]}}}
+        # on: pytorchjob
+        metadata: {name: llama-8b-supervised-finetuning-on-the-second-instruction-mix}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: llama-8b-sft-mix-2, namespace: research}
-        spec:
-          pytorchReplicaSpecs:
-            Worker: {replicas: 4, template: {spec: {containers: [{name: pytorch, image: trainer}]}}}
+        # on: pytorchjob
+        metadata: {name: llama-8b-sft-mix-2}
     Near miss:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: llama-8b-supervised-finetuning-on-the-second-instruction-mix, namespace: research}
+        # on: job
+        metadata: {name: llama-8b-supervised-finetuning-on-the-second-instruction-mix}
         spec: {completionMode: Indexed, completions: 4, parallelism: 4}
 
     Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
@@ -92,17 +80,11 @@ def name_refused(item: Object) -> Iterator[Problem]:
     Services, so they start with a letter and have no dots; an underscore or a capital letter no name has.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
+        # on: rayjob
         metadata: {name: ViT_large}
-        spec: {}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
+        # on: rayjob
         metadata: {name: vit-large}
-        spec: {}
     Near miss:
         # whole
         apiVersion: rbac.authorization.k8s.io/v1

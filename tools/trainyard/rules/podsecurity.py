@@ -131,29 +131,26 @@ def non_root_as_root(workload: Workload) -> Iterator[Problem]:
     SEC005 refuses root altogether.
 
     Bad:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {
-          securityContext: {runAsNonRoot: true},
-          containers: [{name: trainer, image: trainer, securityContext: {runAsUser: 0}}]}}}
+        # on: job
+        spec:
+          template:
+            spec:
+              securityContext: {runAsNonRoot: true}
+              containers: [{name: trainer, securityContext: {runAsUser: 0}}]
     Good:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {
-          securityContext: {runAsNonRoot: true},
-          containers: [{name: trainer, image: trainer, securityContext: {runAsUser: 1001}}]}}}
+        # on: job
+        spec:
+          template:
+            spec:
+              securityContext: {runAsNonRoot: true}
+              containers: [{name: trainer, securityContext: {runAsUser: 1001}}]
     Near miss:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {
-          securityContext: {runAsNonRoot: true},
-          containers: [{name: trainer, image: trainer, securityContext: {runAsUser: 0, runAsNonRoot: false}}]}}}
+        # on: job
+        spec:
+          template:
+            spec:
+              securityContext: {runAsNonRoot: true}
+              containers: [{name: trainer, securityContext: {runAsUser: 0, runAsNonRoot: false}}]
 
     Source: https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
     """

@@ -18,66 +18,36 @@ def ray_dashboard_closed(workload: Workload) -> Iterator[Problem]:
     of `submitterPodTemplate`: a policy that goes by the job's label shuts it out, and the entrypoint never starts.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino, namespace: vision}
-        spec:
-          entrypoint: python train.py
-          rayClusterSpec:
-            headGroupSpec:
-              template:
-                metadata: {labels: {trainyard.dev/job: dino}}
-                spec: {containers: [{name: ray-head, image: ray}]}
-        ---
+        # on: rayjob
         apiVersion: networking.k8s.io/v1
         kind: NetworkPolicy
-        metadata: {name: dino, namespace: vision}
+        metadata: {name: bert, namespace: research}
         spec:
-          podSelector: {matchLabels: {trainyard.dev/job: dino}}
-          ingress: [{from: [{podSelector: {matchLabels: {trainyard.dev/job: dino}}}]}]
+          podSelector: {matchLabels: {trainyard.dev/job: bert}}
+          ingress: [{from: [{podSelector: {matchLabels: {trainyard.dev/job: bert}}}]}]
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino, namespace: vision}
+        # on: rayjob
         spec:
-          entrypoint: python train.py
           submitterPodTemplate:
-            metadata: {labels: {trainyard.dev/job: dino}}
+            metadata: {labels: {trainyard.dev/job: bert}}
             spec: {restartPolicy: Never, containers: [{name: submitter, image: ray}]}
-          rayClusterSpec:
-            headGroupSpec:
-              template:
-                metadata: {labels: {trainyard.dev/job: dino}}
-                spec: {containers: [{name: ray-head, image: ray}]}
         ---
         apiVersion: networking.k8s.io/v1
         kind: NetworkPolicy
-        metadata: {name: dino, namespace: vision}
+        metadata: {name: bert, namespace: research}
         spec:
-          podSelector: {matchLabels: {trainyard.dev/job: dino}}
-          ingress: [{from: [{podSelector: {matchLabels: {trainyard.dev/job: dino}}}]}]
+          podSelector: {matchLabels: {trainyard.dev/job: bert}}
+          ingress: [{from: [{podSelector: {matchLabels: {trainyard.dev/job: bert}}}]}]
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino, namespace: vision}
-        spec:
-          entrypoint: python train.py
-          submissionMode: HTTPMode
-          rayClusterSpec:
-            headGroupSpec:
-              template:
-                metadata: {labels: {trainyard.dev/job: dino}}
-                spec: {containers: [{name: ray-head, image: ray}]}
+        # on: rayjob
+        spec: {submissionMode: HTTPMode}
         ---
         apiVersion: networking.k8s.io/v1
         kind: NetworkPolicy
-        metadata: {name: dino, namespace: vision}
+        metadata: {name: bert, namespace: research}
         spec:
-          podSelector: {matchLabels: {trainyard.dev/job: dino}}
-          ingress: [{from: [{podSelector: {matchLabels: {trainyard.dev/job: dino}}}]}]
+          podSelector: {matchLabels: {trainyard.dev/job: bert}}
+          ingress: [{from: [{podSelector: {matchLabels: {trainyard.dev/job: bert}}}]}]
 
     Source: https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html
     """

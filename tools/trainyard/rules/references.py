@@ -28,41 +28,33 @@ def generated_name_not_carried(workload: Workload) -> Iterator[Problem]:
     that is never made.
 
     Bad:
-        # whole
+        # on: pytorchjob
+        metadata: {name: sft}
+        spec:
+          pytorchReplicaSpecs: {Worker: {template: {spec: {volumes: [{name: ds, configMap: {name: ds-config}}]}}}}
+        ---
         apiVersion: v1
         kind: ConfigMap
-        metadata: {name: ds-config-7h2k9b4m8f}
-        ---
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: sft}
-        spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
-          containers: [{name: pytorch, image: trainer}],
-          volumes: [{name: ds, configMap: {name: ds-config}}]}}}}}
+        metadata: {name: ds-config-7h2k9b4m8f, namespace: research}
     Good:
-        # whole
+        # on: pytorchjob
+        metadata: {name: sft}
+        spec:
+          pytorchReplicaSpecs:
+            Worker: {template: {spec: {volumes: [{name: ds, configMap: {name: ds-config-7h2k9b4m8f}}]}}}
+        ---
         apiVersion: v1
         kind: ConfigMap
-        metadata: {name: ds-config-7h2k9b4m8f}
-        ---
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: sft}
-        spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
-          containers: [{name: pytorch, image: trainer}],
-          volumes: [{name: ds, configMap: {name: ds-config-7h2k9b4m8f}}]}}}}}
+        metadata: {name: ds-config-7h2k9b4m8f, namespace: research}
     Near miss:
-        # whole
+        # on: pytorchjob
+        metadata: {name: sft}
+        spec:
+          pytorchReplicaSpecs: {Worker: {template: {spec: {volumes: [{name: ds, configMap: {name: ds-config}}]}}}}
+        ---
         apiVersion: v1
         kind: ConfigMap
-        metadata: {name: ds-config-evaluation}
-        ---
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: sft}
-        spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
-          containers: [{name: pytorch, image: trainer}],
-          volumes: [{name: ds, configMap: {name: ds-config}}]}}}}}
+        metadata: {name: ds-config-evaluation, namespace: research}
 
     Source: https://github.com/kubernetes-sigs/kustomize/issues/2524
     """
@@ -86,38 +78,36 @@ def prefix_not_carried(workload: Workload) -> Iterator[Problem]:
     resources, and host names in arguments and variables, keep the old name.
 
     Bad:
-        # whole
+        # on: pytorchjob
+        metadata: {name: dev-sft}
+        spec:
+          pytorchReplicaSpecs:
+            Worker: {template: {spec: {containers: [{name: pytorch, envFrom: [{configMapRef: {name: settings}}]}]}}}
+        ---
         apiVersion: v1
         kind: ConfigMap
-        metadata: {name: dev-settings}
-        ---
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: dev-sft}
-        spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [
-          {name: pytorch, image: trainer, envFrom: [{configMapRef: {name: settings}}]}]}}}}}
+        metadata: {name: dev-settings, namespace: research}
     Good:
-        # whole
+        # on: pytorchjob
+        metadata: {name: dev-sft}
+        spec:
+          pytorchReplicaSpecs:
+            Worker:
+              template: {spec: {containers: [{name: pytorch, envFrom: [{configMapRef: {name: dev-settings}}]}]}}
+        ---
         apiVersion: v1
         kind: ConfigMap
-        metadata: {name: dev-settings}
-        ---
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: dev-sft}
-        spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [
-          {name: pytorch, image: trainer, envFrom: [{configMapRef: {name: dev-settings}}]}]}}}}}
+        metadata: {name: dev-settings, namespace: research}
     Near miss:
-        # whole
+        # on: pytorchjob
+        metadata: {name: dev-sft}
+        spec:
+          pytorchReplicaSpecs:
+            Worker: {template: {spec: {containers: [{name: pytorch, envFrom: [{configMapRef: {name: settings}}]}]}}}
+        ---
         apiVersion: v1
         kind: ConfigMap
-        metadata: {name: other-settings}
-        ---
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: dev-sft}
-        spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [
-          {name: pytorch, image: trainer, envFrom: [{configMapRef: {name: settings}}]}]}}}}}
+        metadata: {name: other-settings, namespace: research}
 
     Source: https://github.com/kubernetes-sigs/kustomize/issues/4674
     """
@@ -152,38 +142,29 @@ def object_of_another_namespace(workload: Workload) -> Iterator[Problem]:
     Pending, for the others its containers are never created, or its image is not pulled.
 
     Bad:
-        # whole
+        # on: job
+        spec: {template: {spec: {imagePullSecrets: [{name: registry}]}}}
+        ---
         apiVersion: v1
         kind: Secret
         metadata: {name: registry, namespace: default}
         type: kubernetes.io/dockerconfigjson
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train, namespace: research}
-        spec: {template: {spec: {imagePullSecrets: [{name: registry}], containers: [{name: trainer, image: trainer}]}}}
     Good:
-        # whole
+        # on: job
+        spec: {template: {spec: {imagePullSecrets: [{name: registry}]}}}
+        ---
         apiVersion: v1
         kind: Secret
         metadata: {name: registry, namespace: research}
         type: kubernetes.io/dockerconfigjson
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train, namespace: research}
-        spec: {template: {spec: {imagePullSecrets: [{name: registry}], containers: [{name: trainer, image: trainer}]}}}
     Near miss:
-        # whole
+        # on: job
+        spec: {template: {spec: {imagePullSecrets: [{name: registry}]}}}
+        ---
         apiVersion: v1
         kind: Secret
         metadata: {name: registry}
         type: kubernetes.io/dockerconfigjson
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train, namespace: research}
-        spec: {template: {spec: {imagePullSecrets: [{name: registry}], containers: [{name: trainer, image: trainer}]}}}
 
     Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
     """
@@ -248,39 +229,29 @@ def pull_secret_of_another_type(workload: Workload) -> Iterator[Problem]:
     anything else: the image is asked for without a password, and the pods stay in ImagePullBackOff.
 
     Bad:
-        # whole
+        # on: job
+        spec: {template: {spec: {imagePullSecrets: [{name: registry}]}}}
+        ---
         apiVersion: v1
         kind: Secret
-        metadata: {name: registry}
+        metadata: {name: registry, namespace: research}
         type: Opaque
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {imagePullSecrets: [{name: registry}], containers: [{name: trainer, image: trainer}]}}}
     Good:
-        # whole
+        # on: job
+        spec: {template: {spec: {imagePullSecrets: [{name: registry}]}}}
+        ---
         apiVersion: v1
         kind: Secret
-        metadata: {name: registry}
+        metadata: {name: registry, namespace: research}
         type: kubernetes.io/dockerconfigjson
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {imagePullSecrets: [{name: registry}], containers: [{name: trainer, image: trainer}]}}}
     Near miss:
-        # whole
+        # on: job
+        spec: {template: {spec: {containers: [{name: trainer, envFrom: [{secretRef: {name: wandb}}]}]}}}
+        ---
         apiVersion: v1
         kind: Secret
-        metadata: {name: wandb}
+        metadata: {name: wandb, namespace: research}
         type: Opaque
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {containers: [
-          {name: trainer, image: trainer, envFrom: [{secretRef: {name: wandb}}]}]}}}
 
     Source: https://kubernetes.io/docs/tasks/configure-pod-container/pull-image-private-registry/
     """

@@ -20,38 +20,14 @@ def elastic_without_restarts(workload: Workload) -> Iterator[Problem]:
     `max_restarts`. torchrun's default is 0, so the first rank that fails ends the job that was made to survive it.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert, namespace: research}
-        spec:
-          elasticPolicy: {minReplicas: 2, maxReplicas: 8, rdzvBackend: c10d}
-          pytorchReplicaSpecs:
-            Worker:
-              replicas: 4
-              template: {spec: {containers: [{name: pytorch, command: [torchrun, --nproc_per_node=8, train.py]}]}}
+        # on: pytorchjob
+        spec: {elasticPolicy: {minReplicas: 2, maxReplicas: 8}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert, namespace: research}
-        spec:
-          elasticPolicy: {minReplicas: 2, maxReplicas: 8, rdzvBackend: c10d, maxRestarts: 10}
-          pytorchReplicaSpecs:
-            Worker:
-              replicas: 4
-              template: {spec: {containers: [{name: pytorch, command: [torchrun, --nproc_per_node=8, train.py]}]}}
+        # on: pytorchjob
+        spec: {elasticPolicy: {minReplicas: 2, maxReplicas: 8, maxRestarts: 10}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert, namespace: research}
-        spec:
-          elasticPolicy: {minReplicas: 4, maxReplicas: 4, rdzvBackend: c10d}
-          pytorchReplicaSpecs:
-            Worker:
-              replicas: 4
-              template: {spec: {containers: [{name: pytorch, command: [torchrun, --nproc_per_node=8, train.py]}]}}
+        # on: pytorchjob
+        spec: {elasticPolicy: {minReplicas: 4, maxReplicas: 4}}
 
     Source: https://docs.pytorch.org/docs/stable/elastic/run.html
     """

@@ -129,37 +129,27 @@ def token_mounted(workload: Workload) -> Iterator[Problem]:
     gives the account rights, the token is there on purpose. In a job folder none is: SEC012 refuses it.
 
     Bad:
-        # whole
+        # on: job
+        spec: {template: {spec: {serviceAccountName: train}}}
+        ---
         apiVersion: v1
         kind: ServiceAccount
-        metadata: {name: train}
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {serviceAccountName: train, containers: [{name: trainer, image: trainer}]}}}
+        metadata: {name: train, namespace: research}
     Good:
-        # whole
+        # on: job
+        spec: {template: {spec: {serviceAccountName: train, automountServiceAccountToken: false}}}
+        ---
         apiVersion: v1
         kind: ServiceAccount
-        metadata: {name: train}
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {
-          serviceAccountName: train, automountServiceAccountToken: false, containers: [{name: trainer}]}}}
+        metadata: {name: train, namespace: research}
     Near miss:
-        # whole
+        # on: job
+        spec: {template: {spec: {serviceAccountName: train}}}
+        ---
         apiVersion: v1
         kind: ServiceAccount
-        metadata: {name: train}
+        metadata: {name: train, namespace: research}
         automountServiceAccountToken: false
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
-        spec: {template: {spec: {serviceAccountName: train, containers: [{name: trainer, image: trainer}]}}}
 
     Source: https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
     """
@@ -189,16 +179,10 @@ def image_by_tag(workload: Workload) -> Iterator[Problem]:
     The same as SEC002, as advice: what is not in a job folder may be an example, or get its image elsewhere.
 
     Bad:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
+        # on: job
         spec: {template: {spec: {containers: [{name: trainer, image: "registry.example.com/trainer:v2.0"}]}}}
     Good:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: train}
+        # on: job
         spec: {template: {spec: {containers: [{name: trainer, image: "registry.example.com/trainer:v2.0@sha256:\
 7d0b1b5c3f6f9a52d6a2c1d84e0f7a9b3c5d7e9f1a2b3c4d5e6f708192a3b4c5"}]}}}
     Near miss:

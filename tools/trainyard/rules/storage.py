@@ -91,64 +91,26 @@ def claim_not_shown(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata:
-          name: train
-        spec:
-          template:
-            spec:
-              containers:
-              - name: trainer
-              volumes:
-              - name: dataset
-                persistentVolumeClaim:
-                  claimName: dataset
+        # on: job
+        spec: {template: {spec: {volumes: [{name: dataset, persistentVolumeClaim: {claimName: dataset}}]}}}
         ---
         apiVersion: v1
         kind: PersistentVolumeClaim
-        metadata:
-          name: datasets
+        metadata: {name: datasets, namespace: research}
 
     Good:
 
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata:
-          name: train
-        spec:
-          template:
-            spec:
-              containers:
-              - name: trainer
-              volumes:
-              - name: dataset
-                persistentVolumeClaim:
-                  claimName: datasets
+        # on: job
+        spec: {template: {spec: {volumes: [{name: dataset, persistentVolumeClaim: {claimName: datasets}}]}}}
         ---
         apiVersion: v1
         kind: PersistentVolumeClaim
-        metadata:
-          name: datasets
+        metadata: {name: datasets, namespace: research}
 
     Near miss:
 
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata:
-          name: train
-        spec:
-          template:
-            spec:
-              containers:
-              - name: trainer
-              volumes:
-              - name: dataset
-                persistentVolumeClaim:
-                  claimName: dataset
+        # on: job
+        spec: {template: {spec: {volumes: [{name: dataset, persistentVolumeClaim: {claimName: dataset}}]}}}
 
     Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#claims-as-volumes
     """

@@ -21,56 +21,36 @@ def elastic_batch_changes(workload: Workload) -> Iterator[Problem]:
     become smaller for that, those of other programs stay.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert, namespace: research}
+        # on: pytorchjob
         spec:
-          elasticPolicy: {minReplicas: 2, maxReplicas: 8, rdzvBackend: c10d}
+          elasticPolicy: {minReplicas: 2, maxReplicas: 8}
           pytorchReplicaSpecs:
             Worker:
-              replicas: 4
               template:
                 spec:
                   containers:
-                  - name: pytorch
-                    image: registry.example.com/train:1
-                    command: [torchrun, --nproc_per_node=8, train.py, --batch-size-per-gpu=32]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+                  - {name: pytorch, command: [torchrun, --nproc_per_node=8, train.py, --batch-size-per-gpu=32]}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert, namespace: research}
+        # on: pytorchjob
         spec:
-          elasticPolicy: {minReplicas: 4, maxReplicas: 4, rdzvBackend: c10d}
+          elasticPolicy: {minReplicas: 4, maxReplicas: 4}
           pytorchReplicaSpecs:
             Worker:
-              replicas: 4
               template:
                 spec:
                   containers:
-                  - name: pytorch
-                    image: registry.example.com/train:1
-                    command: [torchrun, --nproc_per_node=8, train.py, --batch-size-per-gpu=32]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+                  - {name: pytorch, command: [torchrun, --nproc_per_node=8, train.py, --batch-size-per-gpu=32]}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert, namespace: research}
+        # on: pytorchjob
         spec:
-          elasticPolicy: {minReplicas: 1, maxReplicas: 4, rdzvBackend: c10d}
+          elasticPolicy: {minReplicas: 1, maxReplicas: 4}
           pytorchReplicaSpecs:
             Worker:
-              replicas: 4
               template:
                 spec:
                   containers:
                   - name: pytorch
-                    image: registry.example.com/train:1
                     command: [torchrun, --nproc_per_node=8, train.py, --micro-batch-size=2, --global-batch-size=1536]
-                    resources: {limits: {nvidia.com/gpu: 8}}
 
     Source: https://docs.pytorch.org/docs/stable/elastic/run.html
     """

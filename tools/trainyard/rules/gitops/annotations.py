@@ -62,35 +62,21 @@ def hook_kept_after_failure(obj: Object) -> Iterator[Problem]:
     mended. BeforeHookCreation, which is also the default, deletes the old one first.
 
     Bad:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
+        # on: job
         metadata:
           name: fill-cache
-          namespace: research
-          annotations:
-            argocd.argoproj.io/hook: PreSync
-            argocd.argoproj.io/hook-delete-policy: HookSucceeded
+          annotations: {argocd.argoproj.io/hook: PreSync, argocd.argoproj.io/hook-delete-policy: HookSucceeded}
     Good:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
+        # on: job
         metadata:
           name: fill-cache
-          namespace: research
-          annotations:
-            argocd.argoproj.io/hook: PreSync
-            argocd.argoproj.io/hook-delete-policy: BeforeHookCreation
+          annotations: {argocd.argoproj.io/hook: PreSync, argocd.argoproj.io/hook-delete-policy: BeforeHookCreation}
     Near miss:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
+        # on: job
         metadata:
+          name: null
           generateName: fill-cache-
-          namespace: research
-          annotations:
-            argocd.argoproj.io/hook: PreSync
-            argocd.argoproj.io/hook-delete-policy: HookSucceeded
+          annotations: {argocd.argoproj.io/hook: PreSync, argocd.argoproj.io/hook-delete-policy: HookSucceeded}
 
     Source: https://argo-cd.readthedocs.io/en/stable/user-guide/resource_hooks/
     """
@@ -122,10 +108,8 @@ def run_in_a_hook(unit: Unit) -> Iterator[Problem]:
         kind: Job
         metadata: {annotations: {argocd.argoproj.io/sync-wave: "1"}}
     Near miss:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: smoke-test, namespace: research, annotations: {argocd.argoproj.io/hook: PostSync}}
+        # on: job
+        metadata: {annotations: {argocd.argoproj.io/hook: PostSync}}
 
     Source: https://argo-cd.readthedocs.io/en/stable/user-guide/resource_hooks/
     """
@@ -153,10 +137,8 @@ def forced_run(unit: Unit) -> Iterator[Problem]:
         kind: Job
         metadata: {annotations: {kustomize.toolkit.fluxcd.io/ssa: IfNotPresent}}
     Near miss:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: all-reduce, namespace: research, annotations: {kustomize.toolkit.fluxcd.io/force: enabled}}
+        # on: job
+        metadata: {annotations: {kustomize.toolkit.fluxcd.io/force: enabled}}
 
     Source: https://fluxcd.io/flux/components/kustomize/kustomizations/
     """

@@ -58,23 +58,14 @@ def generated_name(unit: Unit) -> Iterator[Problem]:
     information: `kubectl create` takes them.
 
     Bad:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {generateName: smoke-test-, namespace: research}
+        # on: job
+        metadata: {name: null, generateName: smoke-test-}
     Good:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: smoke-test-1, namespace: research}
+        # on: job
+        metadata: {name: smoke-test-1}
     Near miss:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata:
-          generateName: smoke-test-
-          namespace: research
-          annotations: {argocd.argoproj.io/hook: PostSync}
+        # on: job
+        metadata: {name: null, generateName: smoke-test-, annotations: {argocd.argoproj.io/hook: PostSync}}
 
     Source: https://argo-cd.readthedocs.io/en/stable/user-guide/resource_hooks/
     """

@@ -24,55 +24,20 @@ def joined_arguments(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata:
-          name: allreduce
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec:
-                  containers:
-                  - name: launcher
-                    command: [mpirun, -np 32, python train.py]
-            Worker:
-              replicas: 4
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    resources:
-                      limits:
-                        nvidia.com/gpu: 8
+            Launcher: {template: {spec: {containers: [{name: launcher, command: [mpirun, -np 32, python train.py]}]}}}
+            Worker: {replicas: 4}
 
     Good:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata:
-          name: allreduce
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
-              template:
-                spec:
-                  containers:
-                  - name: launcher
-                    command: [mpirun, -np, "32", python, train.py]
-            Worker:
-              replicas: 4
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    resources:
-                      limits:
-                        nvidia.com/gpu: 8
+              template: {spec: {containers: [{name: launcher, command: [mpirun, -np, "32", python, train.py]}]}}
+            Worker: {replicas: 4}
 
     Near miss:
 

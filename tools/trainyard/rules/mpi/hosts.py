@@ -22,49 +22,25 @@ def hostfile_by_variable_alone(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [mpirun, python, train.py]}]}
-            Worker:
-              replicas: 2
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
+            Launcher: {template: {spec: {containers: [{name: launcher, command: [mpirun, python, train.py]}]}}}
 
     Good:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
               template:
                 spec:
-                  containers:
-                  - name: launcher
-                    command: [mpirun, --hostfile, /etc/mpi/hostfile, python, train.py]
-            Worker:
-              replicas: 2
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
+                  containers: [{name: launcher, command: [mpirun, --hostfile, /etc/mpi/hostfile, python, train.py]}]
 
     Near miss:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
               template:
@@ -73,10 +49,6 @@ def hostfile_by_variable_alone(workload: Workload) -> Iterator[Problem]:
                   - name: launcher
                     command: [mpirun, python, train.py]
                     env: [{name: PRTE_MCA_prte_default_hostfile, value: /etc/mpi/hostfile}]
-            Worker:
-              replicas: 2
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
 
     Source: https://github.com/kubeflow/mpi-operator/issues/842
     """
@@ -102,29 +74,16 @@ def horovodrun_without_hosts(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: resnet}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [horovodrun, -np, "16", python, train.py]}]}
-            Worker:
-              replicas: 2
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
+              template: {spec: {containers: [{name: launcher, command: [horovodrun, -np, "16", python, train.py]}]}}
 
     Good:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: resnet}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
               template:
@@ -132,19 +91,11 @@ def horovodrun_without_hosts(workload: Workload) -> Iterator[Problem]:
                   containers:
                   - name: launcher
                     command: [horovodrun, -np, "16", --hostfile, /etc/mpi/hostfile, python, train.py]
-            Worker:
-              replicas: 2
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
 
     Near miss:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: resnet}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
               template:
@@ -152,10 +103,6 @@ def horovodrun_without_hosts(workload: Workload) -> Iterator[Problem]:
                   containers:
                   - name: launcher
                     command: [horovodrun, -np, "8", --host-discovery-script, /etc/mpi/discover_hosts.sh, ./train.py]
-            Worker:
-              replicas: 2
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
 
     Source: https://horovod.readthedocs.io/en/stable/running_include.html
     """
@@ -181,59 +128,24 @@ def launcher_waits_for_its_gang(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           launcherCreationPolicy: WaitForWorkersReady
           runPolicy: {schedulingPolicy: {queue: research}}
-          mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [mpirun, --hostfile, /etc/mpi/hostfile, ./train]}]}
-            Worker:
-              replicas: 4
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
+          mpiReplicaSpecs: {Worker: {replicas: 4}}
 
     Good:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           launcherCreationPolicy: WaitForWorkersReady
           runPolicy: {schedulingPolicy: {queue: research, minAvailable: 4}}
-          mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [mpirun, --hostfile, /etc/mpi/hostfile, ./train]}]}
-            Worker:
-              replicas: 4
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
+          mpiReplicaSpecs: {Worker: {replicas: 4}}
 
     Near miss:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
-        spec:
-          slotsPerWorker: 8
-          runPolicy: {schedulingPolicy: {queue: research}}
-          mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [mpirun, --hostfile, /etc/mpi/hostfile, ./train]}]}
-            Worker:
-              replicas: 4
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
+        # on: mpijob
+        spec: {runPolicy: {schedulingPolicy: {queue: research}}, mpiReplicaSpecs: {Worker: {replicas: 4}}}
 
     Source: https://github.com/kubeflow/mpi-operator/issues/608
     """

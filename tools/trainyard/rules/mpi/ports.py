@@ -18,28 +18,15 @@ def ssh_port_closed(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce, namespace: bench}
+        # on: mpijob
+        metadata: {name: allreduce}
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [mpirun, --hostfile, /etc/mpi/hostfile, ./train]}]}
-            Worker:
-              replicas: 2
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    command: [/usr/sbin/sshd, -De, -p, "2222"]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+            Worker: {template: {spec: {containers: [{name: worker, command: [/usr/sbin/sshd, -De, -p, "2222"]}]}}}
         ---
         apiVersion: networking.k8s.io/v1
         kind: NetworkPolicy
-        metadata: {name: peers, namespace: bench}
+        metadata: {name: peers, namespace: research}
         spec:
           podSelector: {matchLabels: {training.kubeflow.org/job-name: allreduce}}
           ingress:
@@ -48,28 +35,15 @@ def ssh_port_closed(workload: Workload) -> Iterator[Problem]:
 
     Good:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce, namespace: bench}
+        # on: mpijob
+        metadata: {name: allreduce}
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [mpirun, --hostfile, /etc/mpi/hostfile, ./train]}]}
-            Worker:
-              replicas: 2
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    command: [/usr/sbin/sshd, -De, -p, "2222"]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+            Worker: {template: {spec: {containers: [{name: worker, command: [/usr/sbin/sshd, -De, -p, "2222"]}]}}}
         ---
         apiVersion: networking.k8s.io/v1
         kind: NetworkPolicy
-        metadata: {name: peers, namespace: bench}
+        metadata: {name: peers, namespace: research}
         spec:
           podSelector: {matchLabels: {training.kubeflow.org/job-name: allreduce}}
           ingress:
@@ -78,24 +52,13 @@ def ssh_port_closed(workload: Workload) -> Iterator[Problem]:
 
     Near miss:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce, namespace: bench}
-        spec:
-          slotsPerWorker: 8
-          mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [mpirun, --hostfile, /etc/mpi/hostfile, ./train]}]}
-            Worker:
-              replicas: 2
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
+        # on: mpijob
+        metadata: {name: allreduce}
+        spec: {mpiReplicaSpecs: {Worker: {template: {spec: {containers: [{name: worker, command: null}]}}}}}
         ---
         apiVersion: networking.k8s.io/v1
         kind: NetworkPolicy
-        metadata: {name: peers, namespace: bench}
+        metadata: {name: peers, namespace: research}
         spec:
           podSelector: {matchLabels: {training.kubeflow.org/job-name: allreduce}}
           ingress:
@@ -130,66 +93,31 @@ def sshd_on_the_port_of_the_node(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [mpirun, --hostfile, /etc/mpi/hostfile, ./train]}]}
             Worker:
-              replicas: 2
-              template:
-                spec:
-                  hostNetwork: true
-                  containers: [{name: worker, command: [/usr/sbin/sshd, -De], resources: {limits: {nvidia.com/gpu: 8}}}]
+              template: {spec: {hostNetwork: true, containers: [{name: worker, command: [/usr/sbin/sshd, -De]}]}}
 
     Good:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [mpirun, --hostfile, /etc/mpi/hostfile, ./train]}]}
             Worker:
-              replicas: 2
               template:
-                spec:
-                  hostNetwork: true
-                  containers:
-                  - name: worker
-                    command: [/usr/sbin/sshd, -De, -p, "2222"]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+                spec: {hostNetwork: true, containers: [{name: worker, command: [/usr/sbin/sshd, -De, -p, "2222"]}]}
 
     Near miss:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec: {containers: [{name: launcher, command: [mpirun, --hostfile, /etc/mpi/hostfile, ./train]}]}
             Worker:
-              replicas: 2
               template:
                 spec:
                   hostNetwork: true
-                  containers:
-                  - name: worker
-                    command: [/usr/sbin/sshd, -De, -f, /home/mpiuser/.sshd_config]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+                  containers: [{name: worker, command: [/usr/sbin/sshd, -De, -f, /home/mpiuser/.sshd_config]}]
 
     Source: https://github.com/kubeflow/mpi-operator/issues/593
     """

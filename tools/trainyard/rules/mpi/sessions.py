@@ -27,12 +27,8 @@ def environment_not_forwarded(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
               template:
@@ -41,19 +37,11 @@ def environment_not_forwarded(workload: Workload) -> Iterator[Problem]:
                   - name: launcher
                     command: [mpirun, --hostfile, /etc/mpi/hostfile, python, train.py]
                     env: [{name: NCCL_IB_HCA, value: mlx5}]
-            Worker:
-              replicas: 2
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
 
     Good:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
               template:
@@ -62,32 +50,18 @@ def environment_not_forwarded(workload: Workload) -> Iterator[Problem]:
                   - name: launcher
                     command: [mpirun, --hostfile, /etc/mpi/hostfile, -x, NCCL_IB_HCA, python, train.py]
                     env: [{name: NCCL_IB_HCA, value: mlx5}]
-            Worker:
-              replicas: 2
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
 
     Near miss:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiImplementation: Intel
           mpiReplicaSpecs:
             Launcher:
               template:
                 spec:
                   containers:
-                  - name: launcher
-                    command: [mpirun, python, train.py]
-                    env: [{name: NCCL_IB_HCA, value: mlx5}]
-            Worker:
-              replicas: 2
-              template:
-                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 8}}}]}
+                  - {name: launcher, command: [mpirun, python, train.py], env: [{name: NCCL_IB_HCA, value: mlx5}]}
 
     Source: https://docs.open-mpi.org/en/main/man-openmpi/man1/mpirun.1.html
     """

@@ -25,65 +25,26 @@ def process_count_mismatch(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata:
-          name: allreduce
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
-              template:
-                spec:
-                  containers:
-                  - name: launcher
-                    command: [mpirun, -np, "32", python, train.py]
-            Worker:
-              replicas: 2
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    resources:
-                      limits:
-                        nvidia.com/gpu: 8
+              template: {spec: {containers: [{name: launcher, command: [mpirun, -np, "32", python, train.py]}]}}
+            Worker: {replicas: 2}
 
     Good:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata:
-          name: allreduce
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
-              template:
-                spec:
-                  containers:
-                  - name: launcher
-                    command: [mpirun, -np, "16", python, train.py]
-            Worker:
-              replicas: 2
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    resources:
-                      limits:
-                        nvidia.com/gpu: 8
+              template: {spec: {containers: [{name: launcher, command: [mpirun, -np, "16", python, train.py]}]}}
+            Worker: {replicas: 2}
 
     Near miss:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata:
-          name: allreduce
+        # on: mpijob
         spec:
-          slotsPerWorker: 8
           runLauncherAsWorker: true
           mpiReplicaSpecs:
             Launcher:
@@ -92,18 +53,8 @@ def process_count_mismatch(workload: Workload) -> Iterator[Problem]:
                   containers:
                   - name: launcher
                     command: [mpirun, -np, "16", python, train.py]
-                    resources:
-                      limits:
-                        nvidia.com/gpu: 8
-            Worker:
-              replicas: 1
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    resources:
-                      limits:
-                        nvidia.com/gpu: 8
+                    resources: {limits: {nvidia.com/gpu: 8}}
+            Worker: {replicas: 1}
 
     Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/
     """
@@ -174,81 +125,32 @@ def slots_mismatch(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata:
-          name: allreduce
+        # on: mpijob
         spec:
           slotsPerWorker: 8
           mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec:
-                  containers:
-                  - name: launcher
-                    command: [mpirun, python, train.py]
-            Worker:
-              replicas: 2
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    resources:
-                      limits:
-                        nvidia.com/gpu: 4
+            Launcher: {template: {spec: {containers: [{name: launcher, command: [mpirun, python, train.py]}]}}}
+            Worker: {template: {spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 4}}}]}}}
 
     Good:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata:
-          name: allreduce
+        # on: mpijob
         spec:
           slotsPerWorker: 4
           mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec:
-                  containers:
-                  - name: launcher
-                    command: [mpirun, python, train.py]
-            Worker:
-              replicas: 2
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    resources:
-                      limits:
-                        nvidia.com/gpu: 4
+            Launcher: {template: {spec: {containers: [{name: launcher, command: [mpirun, python, train.py]}]}}}
+            Worker: {template: {spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: 4}}}]}}}
 
     Near miss:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata:
-          name: allreduce
+        # on: mpijob
         spec:
           slotsPerWorker: 8
           mpiReplicaSpecs:
-            Launcher:
-              template:
-                spec:
-                  containers:
-                  - name: launcher
-                    command: [mpirun, python, train_on_cpu.py]
+            Launcher: {template: {spec: {containers: [{name: launcher, command: [mpirun, python, train_on_cpu.py]}]}}}
             Worker:
-              replicas: 2
               template:
-                spec:
-                  containers:
-                  - name: worker
-                    resources:
-                      limits:
-                        cpu: "8"
+                spec: {containers: [{name: worker, resources: {limits: {nvidia.com/gpu: null, cpu: "8"}}}]}
 
     Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/
     """

@@ -20,35 +20,16 @@ def ssh_key_open_to_group(workload: Workload) -> Iterator[Problem]:
     which may then read it: ssh ignores such a key, asks for a password and ends with "permission denied".
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bert}
-        spec:
-          mpiReplicaSpecs:
-            Launcher: {template: {spec: {securityContext: {fsGroup: 1337}, containers: [
-              {name: launcher, command: [mpirun, ./train]}]}}}
-            Worker: {replicas: 2, template: {spec: {containers: [{name: worker}]}}}
+        # on: mpijob
+        spec: {mpiReplicaSpecs: {Launcher: {template: {spec: {securityContext: {fsGroup: 1337}}}}}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bert}
-        spec:
-          mpiReplicaSpecs:
-            Launcher: {template: {spec: {containers: [{name: launcher, command: [mpirun, ./train]}]}}}
-            Worker: {replicas: 2, template: {spec: {securityContext: {fsGroup: 1337}, containers: [{name: worker}]}}}
+        # on: mpijob
+        spec: {mpiReplicaSpecs: {Worker: {template: {spec: {securityContext: {fsGroup: 1337}}}}}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bert}
+        # on: mpijob
         spec:
           sshAuthMountPath: /home/mpiuser/.ssh
-          mpiReplicaSpecs:
-            Launcher: {template: {spec: {securityContext: {fsGroup: 1000, runAsUser: 1000}, containers: [
-              {name: launcher, command: [mpirun, ./train]}]}}}
-            Worker: {replicas: 2, template: {spec: {containers: [{name: worker}]}}}
+          mpiReplicaSpecs: {Launcher: {template: {spec: {securityContext: {fsGroup: 1000, runAsUser: 1000}}}}}
 
     Source: https://github.com/kubeflow/mpi-operator/issues/429
     """
@@ -70,38 +51,37 @@ def sshd_without_capabilities(workload: Workload) -> Iterator[Problem]:
     capabilities dropped it ends every session with "chroot: Operation not permitted".
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bert}
+        # on: mpijob
         spec:
           mpiReplicaSpecs:
-            Launcher: {template: {spec: {containers: [{name: launcher, command: [mpirun, ./train]}]}}}
-            Worker: {replicas: 2, template: {spec: {containers: [
-              {name: worker, command: [/usr/sbin/sshd, -De], securityContext: {capabilities: {drop: [ALL]}}}]}}}
+            Worker:
+              template:
+                spec:
+                  containers:
+                  - {name: worker, command: [/usr/sbin/sshd, -De], securityContext: {capabilities: {drop: [ALL]}}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bert}
+        # on: mpijob
         spec:
           mpiReplicaSpecs:
-            Launcher: {template: {spec: {containers: [{name: launcher, command: [mpirun, ./train]}]}}}
-            Worker: {replicas: 2, template: {spec: {containers: [
-              {name: worker, command: [/usr/sbin/sshd, -De], securityContext: {
-                capabilities: {drop: [ALL], add: [SYS_CHROOT, SETUID, SETGID]}}}]}}}
+            Worker:
+              template:
+                spec:
+                  containers:
+                  - name: worker
+                    command: [/usr/sbin/sshd, -De]
+                    securityContext: {capabilities: {drop: [ALL], add: [SYS_CHROOT, SETUID, SETGID]}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bert}
+        # on: mpijob
         spec:
           sshAuthMountPath: /home/mpiuser/.ssh
           mpiReplicaSpecs:
-            Launcher: {template: {spec: {containers: [{name: launcher, command: [mpirun, ./train]}]}}}
-            Worker: {replicas: 2, template: {spec: {containers: [
-              {name: worker, command: [/usr/sbin/sshd, -De, -f, /home/mpiuser/.sshd_config],
-               securityContext: {runAsUser: 1000, capabilities: {drop: [ALL]}}}]}}}
+            Worker:
+              template:
+                spec:
+                  containers:
+                  - name: worker
+                    command: [/usr/sbin/sshd, -De, -f, /home/mpiuser/.sshd_config]
+                    securityContext: {runAsUser: 1000, capabilities: {drop: [ALL]}}
 
     Source: https://github.com/kubeflow/mpi-operator/issues/642
     """

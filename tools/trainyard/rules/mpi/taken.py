@@ -24,38 +24,29 @@ def operators_name_taken(workload: Workload) -> Iterator[Problem]:
     and a Job of its own. What has the name already is not its own: it reports ErrResourceExists, and goes no further.
 
     Bad:
-        # whole
+        # on: mpijob
+        metadata: {name: bench}
+        ---
         apiVersion: v1
         kind: ConfigMap
         metadata: {name: bench-config, namespace: research}
         data: {ds_config.json: "{}"}
-        ---
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bench, namespace: research}
-        spec: {mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: launcher}]}}}}}
     Good:
-        # whole
+        # on: mpijob
+        metadata: {name: bench}
+        ---
         apiVersion: v1
         kind: ConfigMap
         metadata: {name: bench-deepspeed, namespace: research}
         data: {ds_config.json: "{}"}
-        ---
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bench, namespace: research}
-        spec: {mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: launcher}]}}}}}
     Near miss:
-        # whole
+        # on: mpijob
+        metadata: {name: bench}
+        ---
         apiVersion: v1
         kind: ConfigMap
         metadata: {name: bench-config, namespace: vision}
         data: {ds_config.json: "{}"}
-        ---
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bench, namespace: research}
-        spec: {mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: launcher}]}}}}}
 
     Source: https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go
     """

@@ -103,29 +103,14 @@ def reserved_by_trainer(workload: Workload) -> Iterator[Problem]:
     webhook refuses a TrainJob that sets one of them, or the value is overwritten.
 
     Bad:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft, namespace: research}
-        spec:
-          runtimeRef: {name: torch-distributed}
-          trainer: {numNodes: 4, env: [{name: PET_NNODES, value: "4"}]}
+        # on: trainjob
+        spec: {trainer: {env: [{name: PET_NNODES, value: "4"}]}}
     Good:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft, namespace: research}
-        spec:
-          runtimeRef: {name: torch-distributed}
-          trainer: {numNodes: 4, env: [{name: NCCL_DEBUG, value: WARN}]}
+        # on: trainjob
+        spec: {trainer: {env: [{name: NCCL_DEBUG, value: WARN}]}}
     Near miss:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft, namespace: research}
-        spec:
-          runtimeRef: {name: torch-distributed}
-          trainer: {numNodes: 4, env: [{name: PET_MAX_RESTARTS, value: "3"}]}
+        # on: trainjob
+        spec: {trainer: {env: [{name: PET_MAX_RESTARTS, value: "3"}]}}
 
     Source: https://github.com/kubeflow/trainer/blob/master/pkg/constants/constants.go
     """
@@ -161,62 +146,45 @@ def fabric_device_dropped(unit: Unit) -> Iterator[Problem]:
     device that is not repeated is gone, and NCCL goes over TCP without a word. The runtime's labels tell the release.
 
     Bad:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft, namespace: research}
-        spec:
-          runtimeRef: {name: torch-efa}
-          trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 8, hugepages-2Mi: 5Gi}}}
+        # on: trainjob
+        spec: {trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 8, hugepages-2Mi: 5Gi}}}}
         ---
-        apiVersion: trainer.kubeflow.org/v1alpha1
         kind: ClusterTrainingRuntime
-        metadata: {name: torch-efa, labels: {app.kubernetes.io/version: 2.1.0}}
+        metadata: {labels: {app.kubernetes.io/version: 2.1.0}}
         spec:
           template:
             spec:
               replicatedJobs:
               - name: node
                 template: {spec: {template: {spec: {containers: [{name: node, resources: {limits: {
-                  nvidia.com/gpu: 8, vpc.amazonaws.com/efa: 32, hugepages-2Mi: 5Gi}}}]}}}}
+                  vpc.amazonaws.com/efa: 32, hugepages-2Mi: 5Gi}}}]}}}}
     Good:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft, namespace: research}
+        # on: trainjob
         spec:
-          runtimeRef: {name: torch-efa}
           trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 8, vpc.amazonaws.com/efa: 32, hugepages-2Mi: 5Gi}}}
         ---
-        apiVersion: trainer.kubeflow.org/v1alpha1
         kind: ClusterTrainingRuntime
-        metadata: {name: torch-efa, labels: {app.kubernetes.io/version: 2.1.0}}
+        metadata: {labels: {app.kubernetes.io/version: 2.1.0}}
         spec:
           template:
             spec:
               replicatedJobs:
               - name: node
                 template: {spec: {template: {spec: {containers: [{name: node, resources: {limits: {
-                  nvidia.com/gpu: 8, vpc.amazonaws.com/efa: 32, hugepages-2Mi: 5Gi}}}]}}}}
+                  vpc.amazonaws.com/efa: 32, hugepages-2Mi: 5Gi}}}]}}}}
     Near miss:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft, namespace: research}
-        spec:
-          runtimeRef: {name: torch-efa}
-          trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 8, hugepages-2Mi: 5Gi}}}
+        # on: trainjob
+        spec: {trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 8, hugepages-2Mi: 5Gi}}}}
         ---
-        apiVersion: trainer.kubeflow.org/v1alpha1
         kind: ClusterTrainingRuntime
-        metadata: {name: torch-efa, labels: {app.kubernetes.io/version: 2.3.0}}
+        metadata: {labels: {app.kubernetes.io/version: 2.3.0}}
         spec:
           template:
             spec:
               replicatedJobs:
               - name: node
                 template: {spec: {template: {spec: {containers: [{name: node, resources: {limits: {
-                  nvidia.com/gpu: 8, vpc.amazonaws.com/efa: 32, hugepages-2Mi: 5Gi}}}]}}}}
+                  vpc.amazonaws.com/efa: 32, hugepages-2Mi: 5Gi}}}]}}}}
 
     Source: https://github.com/NVIDIA/aicr/issues/2275
     """

@@ -29,81 +29,42 @@ def variables_not_passed_on(workload: Workload) -> Iterator[Problem]:
     worker's pod are in it. The manifest looks right, and the ranks run with defaults. `-x NAME` passes one on.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bench, namespace: research}
+        # on: mpijob
+        metadata: {name: bench}
         spec:
-          slotsPerWorker: 8
-          mpiReplicaSpecs:
-            Launcher: &launcher
-              replicas: 1
-              template:
-                spec:
-                  containers:
-                  - name: launcher
-                    image: registry.example.com/bench:1
-                    command: [mpirun, -np, "16", all_reduce_perf]
-                    env: [{name: NCCL_SOCKET_IFNAME, value: eth0}]
-            Worker: &worker
-              replicas: 2
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    image: registry.example.com/bench:1
-                    resources: {limits: {nvidia.com/gpu: 8}}
-    Good:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bench, namespace: research}
-        spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
-              replicas: 1
               template:
                 spec:
                   containers:
                   - name: launcher
-                    image: registry.example.com/bench:1
-                    command: [mpirun, -np, "16", -x, NCCL_SOCKET_IFNAME, all_reduce_perf]
+                    command: [mpirun, -np, "16", all_reduce_perf]
                     env: [{name: NCCL_SOCKET_IFNAME, value: eth0}]
-            Worker:
-              replicas: 2
+    Good:
+        # on: mpijob
+        metadata: {name: bench}
+        spec:
+          mpiReplicaSpecs:
+            Launcher:
               template:
                 spec:
                   containers:
-                  - name: worker
-                    image: registry.example.com/bench:1
-                    resources: {limits: {nvidia.com/gpu: 8}}
+                  - name: launcher
+                    command: [mpirun, -np, "16", -x, NCCL_SOCKET_IFNAME, all_reduce_perf]
+                    env: [{name: NCCL_SOCKET_IFNAME, value: eth0}]
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bench, namespace: research}
+        # on: mpijob
+        metadata: {name: bench}
         spec:
-          slotsPerWorker: 8
           mpiImplementation: Intel
           mpiReplicaSpecs:
             Launcher:
-              replicas: 1
               template:
                 spec:
                   containers:
                   - name: launcher
-                    image: registry.example.com/bench:1
                     command: [mpirun, -np, "16", all_reduce_perf]
                     env: [{name: NCCL_SOCKET_IFNAME, value: eth0}]
-            Worker:
-              replicas: 2
-              template:
-                spec:
-                  containers:
-                  - name: worker
-                    image: registry.example.com/bench:1
-                    resources: {limits: {nvidia.com/gpu: 8}}
 
     Source: https://github.com/kubeflow/trainer/issues/3427
     """

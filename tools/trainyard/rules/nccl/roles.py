@@ -20,79 +20,27 @@ def differs_between_roles(workload: Workload) -> Iterator[Problem]:
     crashes, and no message speaks of the configuration.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert, namespace: research}
+        # on: pytorchjob
         spec:
           pytorchReplicaSpecs:
             Master:
-              replicas: 1
-              template: &pod
-                spec:
-                  containers:
-                  - name: pytorch
-                    image: registry.example.com/train:1
-                    command: [torchrun, train.py]
-                    env: [{name: NCCL_BUFFSIZE, value: "8388608"}]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+              template: {spec: {containers: [{name: pytorch, env: [{name: NCCL_BUFFSIZE, value: "8388608"}]}]}}
             Worker:
-              replicas: 3
-              template:
-                spec:
-                  containers:
-                  - name: pytorch
-                    image: registry.example.com/train:1
-                    command: [torchrun, train.py]
-                    env: [{name: NCCL_BUFFSIZE, value: "4194304"}]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+              template: {spec: {containers: [{name: pytorch, env: [{name: NCCL_BUFFSIZE, value: "4194304"}]}]}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert, namespace: research}
+        # on: pytorchjob
         spec:
           pytorchReplicaSpecs:
             Master:
-              replicas: 1
-              template: &pod
-                spec:
-                  containers:
-                  - name: pytorch
-                    image: registry.example.com/train:1
-                    command: [torchrun, train.py]
-                    env: [{name: NCCL_BUFFSIZE, value: "8388608"}]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+              template: {spec: {containers: [{name: pytorch, env: [{name: NCCL_BUFFSIZE, value: "8388608"}]}]}}
             Worker:
-              replicas: 3
-              template: *pod
+              template: {spec: {containers: [{name: pytorch, env: [{name: NCCL_BUFFSIZE, value: "8388608"}]}]}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert, namespace: research}
+        # on: pytorchjob
         spec:
           pytorchReplicaSpecs:
-            Master:
-              replicas: 1
-              template:
-                spec:
-                  containers:
-                  - name: pytorch
-                    image: registry.example.com/train:1
-                    command: [torchrun, train.py]
-                    env: [{name: NCCL_DEBUG, value: INFO}]
-                    resources: {limits: {nvidia.com/gpu: 8}}
-            Worker:
-              replicas: 3
-              template:
-                spec:
-                  containers:
-                  - name: pytorch
-                    image: registry.example.com/train:1
-                    command: [torchrun, train.py]
-                    env: [{name: NCCL_DEBUG, value: WARN}]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+            Master: {template: {spec: {containers: [{name: pytorch, env: [{name: NCCL_DEBUG, value: INFO}]}]}}}
+            Worker: {template: {spec: {containers: [{name: pytorch, env: [{name: NCCL_DEBUG, value: WARN}]}]}}}
 
     Source: https://github.com/NVIDIA/nccl/issues/626
     """
@@ -110,76 +58,28 @@ def switch_in_one_role(workload: Workload) -> Iterator[Problem]:
     all GPU memory, or compute in another precision. It is nearly always a line that was forgotten.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: TFJob
-        metadata: {name: resnet, namespace: research}
+        # on: tfjob
         spec:
           tfReplicaSpecs:
             Chief:
-              replicas: 1
               template:
-                spec:
-                  containers:
-                  - name: tensorflow
-                    image: registry.example.com/train:1
-                    command: [python, train.py]
-                    env: [{name: TF_FORCE_GPU_ALLOW_GROWTH, value: "true"}]
-                    resources: {limits: {nvidia.com/gpu: 8}}
-            Worker:
-              replicas: 3
-              template:
-                spec:
-                  containers:
-                  - name: tensorflow
-                    image: registry.example.com/train:1
-                    command: [python, train.py]
-                    resources: {limits: {nvidia.com/gpu: 8}}
+                spec: {containers: [{name: tensorflow, env: [{name: TF_FORCE_GPU_ALLOW_GROWTH, value: "true"}]}]}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: TFJob
-        metadata: {name: resnet, namespace: research}
+        # on: tfjob
         spec:
           tfReplicaSpecs:
             Chief:
-              replicas: 1
               template: &pod
-                spec:
-                  containers:
-                  - name: tensorflow
-                    image: registry.example.com/train:1
-                    command: [python, train.py]
-                    env: [{name: TF_FORCE_GPU_ALLOW_GROWTH, value: "true"}]
-                    resources: {limits: {nvidia.com/gpu: 8}}
-            Worker:
-              replicas: 3
-              template: *pod
+                spec: {containers: [{name: tensorflow, env: [{name: TF_FORCE_GPU_ALLOW_GROWTH, value: "true"}]}]}
+            Worker: {template: *pod}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: TFJob
-        metadata: {name: resnet, namespace: research}
+        # on: tfjob
         spec:
           tfReplicaSpecs:
             Chief:
-              replicas: 1
-              template:
-                spec:
-                  containers:
-                  - name: tensorflow
-                    image: registry.example.com/train:1
-                    command: [python, train.py]
-                    env: [{name: TF_CPP_MIN_LOG_LEVEL, value: "0"}]
-                    resources: {limits: {nvidia.com/gpu: 8}}
-            PS:
-              replicas: 2
-              template:
-                spec:
-                  containers:
-                  - name: tensorflow
-                    image: registry.example.com/train:1
-                    command: [python, train.py]
+              template: {spec: {containers: [{name: tensorflow, env: [{name: TF_CPP_MIN_LOG_LEVEL, value: "0"}]}]}}
+            Worker: null
+            PS: {replicas: 2, template: {spec: {containers: [{name: tensorflow, command: [python, train.py]}]}}}
 
     Source: https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth
     """

@@ -25,30 +25,21 @@ def failure_policy_waits(item: Object) -> Iterator[Problem]:
     says otherwise. Until then one new rank after the other comes to peers that still wait for the old one.
 
     Bad:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
+        # on: jobset
         spec:
           failurePolicy: {maxRestarts: 5}
           replicatedJobs:
           - name: node
-            template: {spec: {parallelism: 4, template: {spec: {restartPolicy: Never}}}}
+            template: {spec: {parallelism: 4, template: {spec: {restartPolicy: Never}}, backoffLimit: null}}
     Good:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
+        # on: jobset
         spec:
           failurePolicy: {maxRestarts: 5}
           replicatedJobs:
           - name: node
             template: {spec: {parallelism: 4, backoffLimit: 0, template: {spec: {restartPolicy: Never}}}}
     Near miss:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
+        # on: jobset
         spec:
           failurePolicy: {maxRestarts: 5}
           replicatedJobs:

@@ -30,37 +30,19 @@ def replicated_job_unknown(item: Object) -> Iterator[Problem]:
     The JobSet is refused. Success and failure policies, the coordinator and dependsOn all go by these names.
 
     Bad:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          successPolicy: {operator: All, targetReplicatedJobs: [leader]}
-          replicatedJobs: [{name: driver}, {name: node}]
+        # on: jobset
+        spec: {successPolicy: {operator: All, targetReplicatedJobs: [leader]}, replicatedJobs: [{name: driver}]}
     Bad:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          successPolicy: {operator: All, targetReplicatedJobs: [nodes]}
-          replicatedJobs: [{name: driver}, {name: node}]
+        # on: jobset
+        spec: {successPolicy: {operator: All, targetReplicatedJobs: [nodes]}, replicatedJobs: [{name: driver}]}
     Good:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          successPolicy: {operator: All, targetReplicatedJobs: [driver]}
-          replicatedJobs: [{name: driver}, {name: node}]
+        # on: jobset
+        spec: {successPolicy: {operator: All, targetReplicatedJobs: [driver]}, replicatedJobs: [{name: driver}]}
     Near miss:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
+        # on: jobset
         spec:
           failurePolicy: {maxRestarts: 2, rules: [{action: FailJobSet, targetReplicatedJobs: []}]}
-          replicatedJobs: [{name: driver}, {name: node}]
+          replicatedJobs: [{name: driver}]
 
     Source: https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/pkg/webhooks/jobset_webhook.go
     """
@@ -81,31 +63,14 @@ def start_order_refused(item: Object) -> Iterator[Problem]:
     has an order of its own: JobSet takes one or the other.
 
     Bad:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          replicatedJobs:
-          - {name: node, dependsOn: [{name: data, status: Complete}]}
-          - {name: data}
+        # on: jobset
+        spec: {replicatedJobs: [{name: node, dependsOn: [{name: data, status: Complete}]}, {name: data}]}
     Good:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          replicatedJobs:
-          - {name: data}
-          - {name: node, dependsOn: [{name: data, status: Complete}]}
+        # on: jobset
+        spec: {replicatedJobs: {$replace: [{name: data}, {name: node, dependsOn: [{name: data, status: Complete}]}]}}
     Near miss:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          startupPolicy: {startupPolicyOrder: InOrder}
-          replicatedJobs: [{name: data}, {name: node}]
+        # on: jobset
+        spec: {startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: {$replace: [{name: data}, {name: node}]}}
 
     Source: https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/pkg/webhooks/jobset_webhook.go
     """
@@ -134,40 +99,20 @@ def failure_rule_refused(item: Object) -> Iterator[Problem]:
     behind feature gates that are off: with them off the JobSet is not taken.
 
     Bad:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          failurePolicy: {maxRestarts: 3, rules: [{action: FailJobSet, onJobFailureReasons: [OOMKilled]}]}
-          replicatedJobs: [{name: node}]
+        # on: jobset
+        spec: {failurePolicy: {rules: [{action: FailJobSet, onJobFailureReasons: [OOMKilled]}]}}
     Bad:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}
-          replicatedJobs: [{name: node}]
+        # on: jobset
+        spec: {failurePolicy: {restartStrategy: InPlaceRestart}}
     Good:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          failurePolicy: {maxRestarts: 3, rules: [{action: FailJobSet, onJobFailureReasons: [PodFailurePolicy]}]}
-          replicatedJobs: [{name: node}]
+        # on: jobset
+        spec: {failurePolicy: {rules: [{action: FailJobSet, onJobFailureReasons: [PodFailurePolicy]}]}}
     Near miss:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
+        # on: jobset
         spec:
           failurePolicy:
-            maxRestarts: 3
             restartStrategy: BlockingRecreate
             rules: [{action: RestartJobSetAndIgnoreMaxRestarts, name: host_maintenance}, {action: FailJobSet}]
-          replicatedJobs: [{name: node}]
 
     Source: https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/pkg/webhooks/jobset_webhook.go
     """
@@ -208,29 +153,14 @@ def coordinator_refused(item: Object) -> Iterator[Problem]:
     Its Job and its pod are given by indices that count from 0, and its Job is Indexed and says its completions.
 
     Bad:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          coordinator: {replicatedJob: node, jobIndex: 0, podIndex: 4}
-          replicatedJobs: [{name: node, template: {spec: {completions: 4, parallelism: 4}}}]
+        # on: jobset
+        spec: {coordinator: {replicatedJob: node, jobIndex: 0, podIndex: 4}}
     Good:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          coordinator: {replicatedJob: node, jobIndex: 0, podIndex: 0}
-          replicatedJobs: [{name: node, template: {spec: {completions: 4, parallelism: 4}}}]
+        # on: jobset
+        spec: {coordinator: {replicatedJob: node, jobIndex: 0, podIndex: 0}}
     Near miss:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
-        spec:
-          coordinator: {replicatedJob: node}
-          replicatedJobs: [{name: node, replicas: 2, template: {spec: {completions: 4, parallelism: 4}}}]
+        # on: jobset
+        spec: {coordinator: {replicatedJob: node}, replicatedJobs: [{name: node, replicas: 2}]}
 
     Source: https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/pkg/webhooks/jobset_webhook.go
     """
@@ -260,37 +190,23 @@ def claim_template_unmounted(item: Object) -> Iterator[Problem]:
     that nobody mounts, and one whose name a pod uses for a volume of its own.
 
     Bad:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
+        # on: jobset
         spec:
-          volumeClaimPolicies: [{templates: [{metadata: {name: checkpoints}}]}]
-          replicatedJobs:
-          - name: node
-            template: {spec: {template: {spec: {containers: [{name: node, volumeMounts: [{name: data}]}]}}}}
+          volumeClaimPolicies: [{templates: [{metadata: {name: scratch}}]}]
     Good:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
+        # on: jobset
         spec:
-          volumeClaimPolicies: [{templates: [{metadata: {name: checkpoints}}]}]
+          volumeClaimPolicies: [{templates: [{metadata: {name: scratch}}]}]
           replicatedJobs:
           - name: node
-            template: {spec: {template: {spec: {containers: [{name: node, volumeMounts: [{name: checkpoints}]}]}}}}
+            template: {spec: {template: {spec: {containers: [{name: node, volumeMounts: [{name: scratch}]}]}}}}
     Near miss:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sft}
+        # on: jobset
         spec:
-          volumeClaimPolicies: [{templates: [{metadata: {name: checkpoints}}]}]
+          volumeClaimPolicies: [{templates: [{metadata: {name: scratch}}]}]
           replicatedJobs:
-          - name: data
-            template: {spec: {template: {spec: {containers: [{name: data}]}}}}
           - name: node
-            template: {spec: {template: {spec: {initContainers: [{name: pull, volumeMounts: [{name: checkpoints}]}]}}}}
+            template: {spec: {template: {spec: {initContainers: [{name: pull, volumeMounts: [{name: scratch}]}]}}}}
 
     Source: https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/pkg/webhooks/jobset_webhook.go
     """

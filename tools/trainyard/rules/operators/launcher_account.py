@@ -47,13 +47,8 @@ def launcher_account_replaced(unit: Unit) -> Iterator[Problem]:
         metadata: {name: training-operator}
         spec: {url: "https://github.com/kubeflow/training-operator", ref: {tag: v1.8.0}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: allreduce}
-        spec:
-          mpiReplicaSpecs:
-            Launcher: {template: {spec: {serviceAccountName: bucket-reader, containers: [{name: launcher}]}}}
+        # on: mpijob
+        spec: {mpiReplicaSpecs: {Launcher: {template: {spec: {serviceAccountName: bucket-reader}}}}}
         ---
         apiVersion: source.toolkit.fluxcd.io/v1
         kind: GitRepository

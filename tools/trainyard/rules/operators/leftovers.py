@@ -22,23 +22,14 @@ def finished_pods_removed(item: Object) -> Iterator[Problem]:
     nothing to show then, and the reason of a failure is gone unless a collector had read it.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec: {runPolicy: {cleanPodPolicy: All}, pytorchReplicaSpecs: {}}
+        # on: pytorchjob
+        spec: {runPolicy: {cleanPodPolicy: All}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec: {runPolicy: {cleanPodPolicy: Running}, pytorchReplicaSpecs: {}}
+        # on: pytorchjob
+        spec: {runPolicy: {cleanPodPolicy: Running}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bert}
-        spec: {runPolicy: {cleanPodPolicy: All}, mpiReplicaSpecs: {}}
+        # on: mpijob
+        spec: {runPolicy: {cleanPodPolicy: All}}
 
     Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/controller.v1/common/job.go
     """
@@ -61,39 +52,30 @@ def failed_pods_removed(unit: Unit) -> Iterator[Problem]:
     marks the job as failed then, when backoffLimit or activeDeadlineSeconds is exceeded: no log is left to read.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
+        # on: pytorchjob
         spec:
           runPolicy: {cleanPodPolicy: Running, activeDeadlineSeconds: 3600}
-          pytorchReplicaSpecs: {Worker: {replicas: 2, restartPolicy: Never}}
+          pytorchReplicaSpecs: {Master: {restartPolicy: Never}, Worker: {restartPolicy: Never}}
         ---
         apiVersion: argoproj.io/v1alpha1
         kind: Application
         metadata: {name: training-operator}
         spec: {source: {repoURL: "https://github.com/kubeflow/training-operator.git", targetRevision: v1.8.1}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
+        # on: pytorchjob
         spec:
           runPolicy: {cleanPodPolicy: Running, activeDeadlineSeconds: 3600}
-          pytorchReplicaSpecs: {Worker: {replicas: 2, restartPolicy: Never}}
+          pytorchReplicaSpecs: {Master: {restartPolicy: Never}, Worker: {restartPolicy: Never}}
         ---
         apiVersion: argoproj.io/v1alpha1
         kind: Application
         metadata: {name: training-operator}
         spec: {source: {repoURL: "https://github.com/kubeflow/training-operator.git", targetRevision: v1.9.4}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
+        # on: pytorchjob
         spec:
           runPolicy: {cleanPodPolicy: Running, backoffLimit: 3}
-          pytorchReplicaSpecs: {Worker: {replicas: 2, restartPolicy: Never}}
+          pytorchReplicaSpecs: {Master: {restartPolicy: Never}, Worker: {restartPolicy: Never}}
         ---
         apiVersion: argoproj.io/v1alpha1
         kind: Application

@@ -25,30 +25,17 @@ def operator_container_missing(item: Object) -> Iterator[Problem]:
     pods started and knew nothing of each other.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: TFJob
-        metadata: {name: ranker}
+        # on: tfjob
         spec:
-          tfReplicaSpecs:
-            Worker: {replicas: 2, template: {spec: {containers: [{name: trainer, image: ranker}]}}}
+          tfReplicaSpecs: {Worker: {template: {spec: {containers: {$replace: [{name: trainer, image: ranker}]}}}}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: TFJob
-        metadata: {name: ranker}
+        # on: tfjob
         spec:
-          tfReplicaSpecs:
-            Worker: {replicas: 2, template: {spec: {containers: [{name: tensorflow, image: ranker}]}}}
+          tfReplicaSpecs: {Worker: {template: {spec: {containers: {$replace: [{name: tensorflow, image: ranker}]}}}}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: ranker}
+        # on: mpijob
         spec:
-          mpiReplicaSpecs:
-            Launcher: {replicas: 1, template: {spec: {containers: [{name: trainer, image: ranker}]}}}
-            Worker: {replicas: 2, template: {spec: {containers: [{name: trainer, image: ranker}]}}}
+          mpiReplicaSpecs: {Worker: {template: {spec: {containers: {$replace: [{name: trainer, image: ranker}]}}}}}
 
     Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/webhooks/tensorflow/tfjob_webhook.go
     """
@@ -74,29 +61,17 @@ def replica_type_unknown(item: Object) -> Iterator[Problem]:
     at most one of Chief and Master, an MPIJob starts from a Launcher.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec: {pytorchReplicaSpecs: {Chief: {replicas: 1}, Worker: {replicas: 3}}}
+        # on: pytorchjob
+        spec: {pytorchReplicaSpecs: {$replace: {Chief: {replicas: 1}, Worker: {replicas: 3}}}}
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec: {pytorchReplicaSpecs: {Master: {replicas: 1}, workers: {replicas: 3}}}
+        # on: pytorchjob
+        spec: {pytorchReplicaSpecs: {$replace: {Master: {replicas: 1}, workers: {replicas: 3}}}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {replicas: 3}}}
+        # on: pytorchjob
+        spec: {pytorchReplicaSpecs: {$replace: {Master: {replicas: 1}, Worker: {replicas: 3}}}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: TFJob
-        metadata: {name: bert}
-        spec: {tfReplicaSpecs: {chief: {replicas: 1}, ps: {replicas: 1}, worker: {replicas: 3}}}
+        # on: tfjob
+        spec: {tfReplicaSpecs: {$replace: {chief: {replicas: 1}, ps: {replicas: 1}, worker: {replicas: 3}}}}
 
     Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/webhooks/pytorch/pytorchjob_webhook.go
     """
@@ -129,29 +104,17 @@ def replica_count_refused(item: Object) -> Iterator[Problem]:
     Worker has at least one pod.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
+        # on: pytorchjob
         spec: {pytorchReplicaSpecs: {Master: {replicas: 2}, Worker: {replicas: 2}}}
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec: {pytorchReplicaSpecs: {Master: {restartPolicy: Never}, Worker: {replicas: 2}}}
+        # on: pytorchjob
+        spec: {pytorchReplicaSpecs: {Master: {replicas: null, restartPolicy: Never}, Worker: {replicas: 2}}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
+        # on: pytorchjob
         spec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {replicas: 3}}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: TFJob
-        metadata: {name: bert}
-        spec: {tfReplicaSpecs: {Chief: {}, Worker: {replicas: 3}}}
+        # on: tfjob
+        spec: {tfReplicaSpecs: {Chief: {replicas: null}, Worker: {replicas: 3}}}
 
     Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/webhooks/pytorch/pytorchjob_webhook.go
     """
@@ -182,31 +145,14 @@ def elastic_policy_refused(item: Object) -> Iterator[Problem]:
     `nprocPerNode`, which replaced the field of the policy. And the bounds must leave room.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec:
-          nprocPerNode: "8"
-          elasticPolicy: {minReplicas: 2, maxReplicas: 4, nProcPerNode: 8}
-          pytorchReplicaSpecs: {Worker: {replicas: 4}}
+        # on: pytorchjob
+        spec: {nprocPerNode: "8", elasticPolicy: {minReplicas: 2, maxReplicas: 4, nProcPerNode: 8}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec:
-          nprocPerNode: "8"
-          elasticPolicy: {minReplicas: 2, maxReplicas: 4}
-          pytorchReplicaSpecs: {Worker: {replicas: 4}}
+        # on: pytorchjob
+        spec: {nprocPerNode: "8", elasticPolicy: {minReplicas: 2, maxReplicas: 4}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec:
-          elasticPolicy: {minReplicas: 2, maxReplicas: 4, nProcPerNode: 8}
-          pytorchReplicaSpecs: {Worker: {replicas: 4}}
+        # on: pytorchjob
+        spec: {elasticPolicy: {minReplicas: 2, maxReplicas: 4, nProcPerNode: 8}}
 
     Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/webhooks/pytorch/pytorchjob_webhook.go
     """

@@ -27,29 +27,16 @@ def retries_not_counted(item: Object) -> Iterator[Problem]:
     makes a new one, whose count is zero: a pod that is killed for memory comes back for ever, and keeps its GPUs.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec:
-          runPolicy: {backoffLimit: 5}
-          pytorchReplicaSpecs: {Worker: {replicas: 4, restartPolicy: ExitCode}}
+        # on: pytorchjob
+        spec: {runPolicy: {backoffLimit: 5}, pytorchReplicaSpecs: {Worker: {restartPolicy: ExitCode}}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec:
-          runPolicy: {backoffLimit: 5}
-          pytorchReplicaSpecs: {Worker: {replicas: 4, restartPolicy: OnFailure}}
+        # on: pytorchjob
+        spec: {runPolicy: {backoffLimit: 5}, pytorchReplicaSpecs: {Worker: {restartPolicy: OnFailure}}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
+        # on: pytorchjob
         spec:
           runPolicy: {backoffLimit: 5, activeDeadlineSeconds: 86400}
-          pytorchReplicaSpecs: {Worker: {replicas: 4, restartPolicy: ExitCode}}
+          pytorchReplicaSpecs: {Worker: {restartPolicy: ExitCode}}
 
     Source: https://github.com/kubeflow/trainer/issues/2045
     """
@@ -112,29 +99,20 @@ def retries_never_made(item: Object) -> Iterator[Problem]:
     looked at.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
+        # on: pytorchjob
         spec:
           runPolicy: {backoffLimit: 5}
-          pytorchReplicaSpecs: {Worker: {replicas: 4, restartPolicy: Never}}
+          pytorchReplicaSpecs: {Master: {restartPolicy: Never}, Worker: {restartPolicy: Never}}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
+        # on: pytorchjob
         spec:
           runPolicy: {backoffLimit: 5}
-          pytorchReplicaSpecs: {Worker: {replicas: 4, restartPolicy: OnFailure}}
+          pytorchReplicaSpecs: {Master: {restartPolicy: OnFailure}, Worker: {restartPolicy: OnFailure}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
+        # on: pytorchjob
         spec:
           runPolicy: {backoffLimit: 0}
-          pytorchReplicaSpecs: {Worker: {replicas: 4, restartPolicy: Never}}
+          pytorchReplicaSpecs: {Master: {restartPolicy: Never}, Worker: {restartPolicy: Never}}
 
     Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/core/job.go
     """

@@ -88,24 +88,14 @@ def runtime_patch_refused(workload: Workload) -> Iterator[Problem]:
     Variables of the node and of the initializers are not patched: they stand in `spec.trainer.env`.
 
     Bad:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft}
-        spec: {runtimeRef: {name: torch}, runtimePatches: [{manager: research}]}
+        # on: trainjob
+        spec: {runtimePatches: [{manager: research}]}
     Good:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft}
-        spec: {runtimeRef: {name: torch}, runtimePatches: [{manager: example.com/research}]}
+        # on: trainjob
+        spec: {runtimePatches: [{manager: example.com/research}]}
     Near miss:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft}
+        # on: trainjob
         spec:
-          runtimeRef: {name: torch}
           runtimePatches:
           - manager: example.com/research
             trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node}]}}}
@@ -135,23 +125,14 @@ def initializer_missing(workload: Workload) -> Iterator[Problem]:
     that name, which mounts a volume named initializer.
 
     Bad:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: ClusterTrainingRuntime
-        metadata: {name: torch}
-        spec: {mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node}]}}}
-        ---
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft}
-        spec: {runtimeRef: {name: torch}, initializer: {dataset: {storageUri: "hf://org/data"}}}
+        # on: trainjob
+        spec: {initializer: {dataset: {storageUri: "hf://org/data"}}}
     Good:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
+        # on: trainjob
+        spec: {initializer: {dataset: {storageUri: "hf://org/data"}}}
+        ---
         kind: ClusterTrainingRuntime
-        metadata: {name: torch}
         spec:
-          mlPolicy: {torch: {}}
           template:
             spec:
               replicatedJobs:
@@ -160,23 +141,9 @@ def initializer_missing(workload: Workload) -> Iterator[Problem]:
                   spec:
                     template:
                       spec: {containers: [{name: dataset-initializer, volumeMounts: [{name: initializer}]}]}
-              - {name: node}
-        ---
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft}
-        spec: {runtimeRef: {name: torch}, initializer: {dataset: {storageUri: "hf://org/data"}}}
     Near miss:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: ClusterTrainingRuntime
-        metadata: {name: torch}
-        spec: {mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node}]}}}
-        ---
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft}
-        spec: {runtimeRef: {name: torch}}
+        # on: trainjob
+        spec: {initializer: null}
 
     Source: https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/runtime/framework/plugins/jobset/jobset.go
     """
@@ -303,29 +270,18 @@ def more_processes_than_gpus(workload: Workload) -> Iterator[Problem]:
     runtime is among the manifests, RDV002 compares the pods that come of both.
 
     Bad:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft}
+        # on: trainjob
         spec:
           runtimeRef: {name: torch}
           trainer: {numProcPerNode: 8, resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}
     Good:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft}
+        # on: trainjob
         spec:
           runtimeRef: {name: torch}
           trainer: {numProcPerNode: 4, resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}
     Near miss:
-        # whole
-        apiVersion: trainer.kubeflow.org/v1alpha1
-        kind: TrainJob
-        metadata: {name: sft}
-        spec:
-          runtimeRef: {name: torch}
-          trainer: {numProcPerNode: 8, resourcesPerNode: {limits: {cpu: "16"}}}
+        # on: trainjob
+        spec: {runtimeRef: {name: torch}, trainer: {numProcPerNode: 8, resourcesPerNode: {limits: {cpu: "16"}}}}
 
     Source: https://www.kubeflow.org/docs/components/trainer/user-guides/pytorch/
     """

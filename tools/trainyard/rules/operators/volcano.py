@@ -24,23 +24,14 @@ def task_gang_too_large(item: Object) -> Iterator[Problem]:
     Volcano refuses the job.
 
     Bad:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
+        # on: volcano
         spec: {tasks: [{name: worker, replicas: 4, minAvailable: 8}]}
     Good:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {tasks: [{name: worker, replicas: 8, minAvailable: 8}]}
+        # on: volcano
+        spec: {tasks: [{name: worker, replicas: 4, minAvailable: 4}]}
     Near miss:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {tasks: [{name: worker, replicas: 8, partitionPolicy: {totalPartitions: 2, partitionSize: 4}}]}
+        # on: volcano
+        spec: {tasks: [{name: worker, replicas: 4, partitionPolicy: {totalPartitions: 2, partitionSize: 2}}]}
 
     Source: https://github.com/volcano-sh/volcano/blob/v1.15.1/pkg/webhooks/admission/jobs/validate/admit_job.go
     """
@@ -67,23 +58,14 @@ def plugin_refused(item: Object) -> Iterator[Problem]:
     unless an argument says otherwise. Two tasks of one name are refused too.
 
     Bad:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {plugins: {mpi: []}, tasks: [{name: launcher, replicas: 1}, {name: worker, replicas: 4}]}
+        # on: volcano
+        spec: {plugins: {mpi: []}, tasks: [{name: launcher, replicas: 1}]}
     Good:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {plugins: {mpi: [--master=launcher]}, tasks: [{name: launcher, replicas: 1}, {name: worker, replicas: 4}]}
+        # on: volcano
+        spec: {plugins: {mpi: [--master=launcher]}, tasks: [{name: launcher, replicas: 1}]}
     Near miss:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {plugins: {ssh: [], svc: []}, tasks: [{name: launcher, replicas: 1}, {name: worker, replicas: 4}]}
+        # on: volcano
+        spec: {plugins: {ssh: []}, tasks: [{name: launcher, replicas: 1}]}
 
     Source: https://github.com/volcano-sh/volcano/blob/v1.15.1/pkg/webhooks/admission/jobs/validate/admit_job.go
     """
@@ -114,35 +96,24 @@ def volcano_queue_missing(workload: Workload) -> Iterator[Problem]:
     Jobs are taken by queues that exist, are open, and have no queues below them. Volcano refuses others.
 
     Bad:
-        # whole
+        # on: volcano
+        spec: {queue: reserach}
+        ---
         apiVersion: scheduling.volcano.sh/v1beta1
         kind: Queue
         metadata: {name: research}
-        ---
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {queue: reserach, tasks: [{name: worker, replicas: 4}]}
     Good:
-        # whole
+        # on: volcano
+        spec: {queue: research}
+        ---
         apiVersion: scheduling.volcano.sh/v1beta1
         kind: Queue
         metadata: {name: research}
-        ---
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {queue: research, tasks: [{name: worker, replicas: 4}]}
     Near miss:
-        # whole
+        # on: volcano
         apiVersion: scheduling.volcano.sh/v1beta1
         kind: Queue
         metadata: {name: research}
-        ---
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {tasks: [{name: worker, replicas: 4}]}
 
     Source: https://github.com/volcano-sh/volcano/blob/v1.15.1/pkg/webhooks/admission/jobs/validate/admit_job.go
     """
@@ -169,23 +140,14 @@ def topology_said_twice(item: Object) -> Iterator[Problem]:
     The highest tier is given by number or by name. Volcano refuses both together.
 
     Bad:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {networkTopology: {mode: hard, highestTierAllowed: 2, highestTierName: rack}, tasks: [{name: worker}]}
+        # on: volcano
+        spec: {networkTopology: {mode: hard, highestTierAllowed: 2, highestTierName: rack}}
     Good:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {networkTopology: {mode: hard, highestTierAllowed: 2}, tasks: [{name: worker}]}
+        # on: volcano
+        spec: {networkTopology: {mode: hard, highestTierAllowed: 2}}
     Near miss:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {networkTopology: {mode: soft, highestTierName: rack}, tasks: [{name: worker}]}
+        # on: volcano
+        spec: {networkTopology: {mode: soft, highestTierName: rack}}
 
     Source: https://github.com/volcano-sh/volcano/blob/v1.15.1/pkg/webhooks/admission/jobs/validate/admit_job.go
     """

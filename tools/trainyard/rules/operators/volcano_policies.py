@@ -38,24 +38,13 @@ def lifecycle_policy_refused(item: Object) -> Iterator[Problem]:
     is no failure. Volcano refuses the job.
 
     Bad:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec: {policies: [{event: PodFailed, exitCode: 137, action: RestartJob}], tasks: [{name: worker}]}
+        # on: volcano
+        spec: {policies: [{event: PodFailed, exitCode: 137, action: RestartJob}]}
     Good:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
-        spec:
-          policies: [{event: PodFailed, action: RestartJob}, {event: TaskCompleted, action: CompleteJob}]
-          tasks: [{name: worker}]
+        # on: volcano
+        spec: {policies: [{event: PodFailed, action: RestartJob}, {event: TaskCompleted, action: CompleteJob}]}
     Near miss:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
+        # on: volcano
         spec:
           policies: [{event: PodFailed, action: RestartJob}]
           tasks: [{name: worker, policies: [{event: PodFailed, action: RestartTask}]}]
@@ -86,37 +75,28 @@ def task_never_completes(item: Object) -> Iterator[Problem]:
     succeeds and TaskCompleted never comes: the training begins anew, and the job keeps its GPUs.
 
     Bad:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
+        # on: volcano
         spec:
           tasks:
           - name: worker
             policies: [{event: TaskCompleted, action: CompleteJob}]
-            template: {spec: {restartPolicy: Always, containers: [{name: worker}]}}
+            template: {spec: {restartPolicy: Always}}
     Good:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
+        # on: volcano
         spec:
           tasks:
           - name: worker
             policies: [{event: TaskCompleted, action: CompleteJob}]
-            template: {spec: {restartPolicy: OnFailure, containers: [{name: worker}]}}
+            template: {spec: {restartPolicy: OnFailure}}
     Near miss:
-        # whole
-        apiVersion: batch.volcano.sh/v1alpha1
-        kind: Job
-        metadata: {name: sft}
+        # on: volcano
         spec:
+          minAvailable: 5
           tasks:
           - name: worker
             policies: [{event: TaskCompleted, action: CompleteJob}]
-            template: {spec: {restartPolicy: OnFailure, containers: [{name: worker}]}}
-          - name: parameters
-            template: {spec: {restartPolicy: Always, containers: [{name: server}]}}
+            template: {spec: {restartPolicy: OnFailure}}
+          - {name: parameters, template: {spec: {restartPolicy: Always, containers: [{name: server}]}}}
 
     Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
     """

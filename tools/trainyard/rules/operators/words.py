@@ -63,13 +63,8 @@ def word_unknown(workload: Workload) -> Iterator[Problem]:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, imagePullPolicy: IfNotPresent}]}}}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v1
-        kind: PyTorchJob
-        metadata: {name: bert}
-        spec:
-          runPolicy: {cleanPodPolicy: None}
-          pytorchReplicaSpecs: {Worker: {replicas: 2, restartPolicy: ExitCode}}
+        # on: pytorchjob
+        spec: {runPolicy: {cleanPodPolicy: None}, pytorchReplicaSpecs: {Worker: {restartPolicy: ExitCode}}}
 
     Source: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
     """

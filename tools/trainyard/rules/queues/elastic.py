@@ -96,28 +96,18 @@ def elastic_kind_refused(item: Object) -> Iterator[Problem]:
     may not ask for a topology, except for none.
 
     Bad:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata:
-          name: sft
-          labels: {kueue.x-k8s.io/queue-name: research}
-          annotations: {kueue.x-k8s.io/elastic-job: "true"}
-        spec: {replicatedJobs: []}
+        # on: jobset
+        metadata: {labels: {kueue.x-k8s.io/queue-name: research}, annotations: {kueue.x-k8s.io/elastic-job: "true"}}
     Good:
         kind: Job
         metadata:
           labels: {kueue.x-k8s.io/queue-name: research}
           annotations: {kueue.x-k8s.io/elastic-job: "true"}
     Near miss:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
+        # on: jobset
         metadata:
-          name: sft
           labels: {kueue.x-k8s.io/queue-name: research}
           annotations: {kueue.x-k8s.io/elastic-job: "false"}
-        spec: {replicatedJobs: []}
 
     Source: https://github.com/kubernetes-sigs/kueue/blob/v0.19.2/pkg/controller/jobframework/validation.go
     """

@@ -22,29 +22,17 @@ def queued_ray_refused(item: Object) -> Iterator[Problem]:
     keeps its size, unless it is marked as elastic. And no worker group is called head.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino, labels: {kueue.x-k8s.io/queue-name: team}}
-        spec: {entrypoint: python train.py, rayClusterSpec: {headGroupSpec: {template: {}}}}
+        # on: rayjob
+        metadata: {labels: {kueue.x-k8s.io/queue-name: team}}
+        spec: {shutdownAfterJobFinishes: null}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino, labels: {kueue.x-k8s.io/queue-name: team}}
-        spec:
-          entrypoint: python train.py
-          shutdownAfterJobFinishes: true
-          rayClusterSpec: {headGroupSpec: {template: {}}}
+        # on: rayjob
+        metadata: {labels: {kueue.x-k8s.io/queue-name: team}}
+        spec: {shutdownAfterJobFinishes: true}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata:
-          name: dino
-          labels: {kueue.x-k8s.io/queue-name: team}
-          annotations: {kueue.x-k8s.io/elastic-job: "true"}
-        spec: {enableInTreeAutoscaling: true, headGroupSpec: {template: {}}}
+        # on: raycluster
+        metadata: {labels: {kueue.x-k8s.io/queue-name: team}, annotations: {kueue.x-k8s.io/elastic-job: "true"}}
+        spec: {enableInTreeAutoscaling: true}
 
     Source: https://kueue.sigs.k8s.io/docs/tasks/run/rayjobs/
     """
@@ -79,32 +67,23 @@ def too_many_pod_sets(workload: Workload) -> Iterator[Problem]:
     A Workload of Kueue holds at most 18 pod sets: the head and 17 worker groups of a Ray cluster, or 18 replicatedJobs.
 
     Bad:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sweep, labels: {kueue.x-k8s.io/queue-name: team}}
+        # on: jobset
+        metadata: {labels: {kueue.x-k8s.io/queue-name: team}}
         spec:
           replicatedJobs: [
             {name: a}, {name: b}, {name: c}, {name: d}, {name: e}, {name: f}, {name: g}, {name: h}, {name: i},
             {name: j}, {name: k}, {name: l}, {name: m}, {name: n}, {name: o}, {name: p}, {name: q}, {name: r},
-            {name: s},
           ]
     Good:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sweep, labels: {kueue.x-k8s.io/queue-name: team}}
-        spec: {replicatedJobs: [{name: run, replicas: 19}]}
+        # on: jobset
+        metadata: {labels: {kueue.x-k8s.io/queue-name: team}}
+        spec: {replicatedJobs: [{name: node, replicas: 19}]}
     Near miss:
-        # whole
-        apiVersion: jobset.x-k8s.io/v1alpha2
-        kind: JobSet
-        metadata: {name: sweep}
+        # on: jobset
         spec:
           replicatedJobs: [
             {name: a}, {name: b}, {name: c}, {name: d}, {name: e}, {name: f}, {name: g}, {name: h}, {name: i},
             {name: j}, {name: k}, {name: l}, {name: m}, {name: n}, {name: o}, {name: p}, {name: q}, {name: r},
-            {name: s},
           ]
 
     Source: https://github.com/kubernetes-sigs/kueue/blob/v0.19.2/pkg/controller/jobframework/constants.go

@@ -112,36 +112,13 @@ def topology_level_unknown(workload: Workload) -> Iterator[Problem]:
     names.
 
     Bad:
-        # whole
-        apiVersion: kueue.x-k8s.io/v1beta2
-        kind: Topology
-        metadata: {name: hall}
-        spec: {levels: [{nodeLabel: example.com/rack}, {nodeLabel: kubernetes.io/hostname}]}
-        ---
-        apiVersion: kueue.x-k8s.io/v1beta2
-        kind: ResourceFlavor
-        metadata: {name: gpus}
-        spec: {topologyName: hall}
-        ---
-        apiVersion: kueue.x-k8s.io/v1beta2
-        kind: ClusterQueue
-        metadata: {name: all}
-        spec: {resourceGroups: [{coveredResources: [cpu], flavors: [{name: gpus, resources: [{name: cpu}]}]}]}
-        ---
-        apiVersion: kueue.x-k8s.io/v1beta2
-        kind: LocalQueue
-        metadata: {name: team, namespace: research}
-        spec: {clusterQueue: all}
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: sft, namespace: research, labels: {kueue.x-k8s.io/queue-name: team}}
+        # on: job
+        metadata: {labels: {kueue.x-k8s.io/queue-name: team}}
         spec:
           template:
             metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: example.com/block}}
-            spec: {containers: [{name: trainer}]}
-    Good:
-        # whole
+            spec: {containers: [{name: trainer, resources: null}]}
+        ---
         apiVersion: kueue.x-k8s.io/v1beta2
         kind: Topology
         metadata: {name: hall}
@@ -161,23 +138,37 @@ def topology_level_unknown(workload: Workload) -> Iterator[Problem]:
         kind: LocalQueue
         metadata: {name: team, namespace: research}
         spec: {clusterQueue: all}
-        ---
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: sft, namespace: research, labels: {kueue.x-k8s.io/queue-name: team}}
+    Good:
+        # on: job
+        metadata: {labels: {kueue.x-k8s.io/queue-name: team}}
         spec:
           template:
             metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: example.com/rack}}
-            spec: {containers: [{name: trainer}]}
+            spec: {containers: [{name: trainer, resources: null}]}
+        ---
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: Topology
+        metadata: {name: hall}
+        spec: {levels: [{nodeLabel: example.com/rack}, {nodeLabel: kubernetes.io/hostname}]}
+        ---
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: ResourceFlavor
+        metadata: {name: gpus}
+        spec: {topologyName: hall}
+        ---
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: ClusterQueue
+        metadata: {name: all}
+        spec: {resourceGroups: [{coveredResources: [cpu], flavors: [{name: gpus, resources: [{name: cpu}]}]}]}
+        ---
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: LocalQueue
+        metadata: {name: team, namespace: research}
+        spec: {clusterQueue: all}
     Near miss:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: sft, namespace: research, labels: {kueue.x-k8s.io/queue-name: team}}
-        spec:
-          template:
-            metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: example.com/block}}
-            spec: {containers: [{name: trainer}]}
+        # on: job
+        metadata: {labels: {kueue.x-k8s.io/queue-name: team}}
+        spec: {template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: example.com/block}}}}
 
     Source: https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/
     """
@@ -204,57 +195,37 @@ def topology_group_refused(workload: Workload) -> Iterator[Problem]:
     Each group of a LeaderWorkerSet is a Workload of its own, with one leader.
 
     Bad:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bench}
+        # on: mpijob
         spec:
           mpiReplicaSpecs:
-            Launcher: {replicas: 1, template: {spec: {containers: [{name: launcher}]}}}
             Worker:
-              replicas: 4
               template:
                 metadata:
                   annotations:
                     kueue.x-k8s.io/podset-group-name: all
                     kueue.x-k8s.io/podset-required-topology: example.com/rack
-                spec: {containers: [{name: worker}]}
     Good:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bench}
+        # on: mpijob
         spec:
           mpiReplicaSpecs:
             Launcher:
-              replicas: 1
               template:
                 metadata:
                   annotations:
                     kueue.x-k8s.io/podset-group-name: all
                     kueue.x-k8s.io/podset-required-topology: example.com/rack
-                spec: {containers: [{name: launcher}]}
             Worker:
-              replicas: 4
               template:
                 metadata:
                   annotations:
                     kueue.x-k8s.io/podset-group-name: all
                     kueue.x-k8s.io/podset-required-topology: example.com/rack
-                spec: {containers: [{name: worker}]}
     Near miss:
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: bench}
+        # on: mpijob
         spec:
           mpiReplicaSpecs:
-            Launcher: {replicas: 1, template: {spec: {containers: [{name: launcher}]}}}
             Worker:
-              replicas: 4
-              template:
-                metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: example.com/rack}}
-                spec: {containers: [{name: worker}]}
+              template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: example.com/rack}}}
 
     Source: https://github.com/kubernetes-sigs/kueue/blob/v0.19.2/pkg/controller/jobframework/tas_validation.go
     """

@@ -20,31 +20,20 @@ def autoscaler_refused(item: Object) -> Iterator[Problem]:
     enableInTreeAutoscaling, and pods that never restart. An autoscaled group cannot be suspended.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec:
           enableInTreeAutoscaling: true
           autoscalerOptions: {version: v2}
-          headGroupSpec: {template: {spec: {restartPolicy: Always, containers: [{name: ray}]}}}
+          headGroupSpec: {template: {spec: {restartPolicy: Always}}}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec:
           enableInTreeAutoscaling: true
           autoscalerOptions: {version: v2}
-          headGroupSpec: {template: {spec: {restartPolicy: Never, containers: [{name: ray}]}}}
+          headGroupSpec: {template: {spec: {restartPolicy: Never}}}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
-        spec:
-          enableInTreeAutoscaling: true
-          headGroupSpec: {template: {spec: {restartPolicy: Always, containers: [{name: ray}]}}}
+        # on: raycluster
+        spec: {enableInTreeAutoscaling: true, headGroupSpec: {template: {spec: {restartPolicy: Always}}}}
 
     Source: https://github.com/ray-project/kuberay/blob/v1.6.2/ray-operator/controllers/ray/utils/validation.go
     """

@@ -24,23 +24,14 @@ def worker_group_bounds(item: Object) -> Iterator[Problem]:
     script then waits for workers that are never made.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
-        spec: {headGroupSpec: {}, workerGroupSpecs: [{groupName: gpu, replicas: 8, minReplicas: 0, maxReplicas: 4}]}
+        # on: raycluster
+        spec: {workerGroupSpecs: [{groupName: gpu, replicas: 8, minReplicas: 0, maxReplicas: 4}]}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
-        spec: {headGroupSpec: {}, workerGroupSpecs: [{groupName: gpu, replicas: 8, minReplicas: 0, maxReplicas: 8}]}
+        # on: raycluster
+        spec: {workerGroupSpecs: [{groupName: gpu, replicas: 8, minReplicas: 0, maxReplicas: 8}]}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
-        spec: {headGroupSpec: {}, workerGroupSpecs: [{groupName: gpu, minReplicas: 2, maxReplicas: 4}]}
+        # on: raycluster
+        spec: {workerGroupSpecs: [{groupName: gpu, minReplicas: 2, maxReplicas: 4, replicas: null}]}
 
     Source: https://github.com/ray-project/kuberay/blob/v1.6.2/ray-operator/controllers/ray/utils/validation.go
     """
@@ -82,23 +73,15 @@ def worker_groups_share_a_name(item: Object) -> Iterator[Problem]:
     that it takes for too many.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
-        spec: {headGroupSpec: {}, workerGroupSpecs: [{groupName: gpu, replicas: 2}, {groupName: gpu, replicas: 4}]}
+        # on: raycluster
+        spec: {workerGroupSpecs: {$replace: [{groupName: gpu, replicas: 2}, {groupName: gpu, replicas: 4}]}}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
-        spec: {headGroupSpec: {}, workerGroupSpecs: [{groupName: gpu, replicas: 2}, {groupName: cpu, replicas: 4}]}
+        # on: raycluster
+        spec: {workerGroupSpecs: {$replace: [{groupName: gpu, replicas: 2}, {groupName: cpu, replicas: 4}]}}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
+        # on: raycluster
         metadata: {name: gpu}
-        spec: {headGroupSpec: {}, workerGroupSpecs: [{groupName: gpu, replicas: 2}]}
+        spec: {workerGroupSpecs: {$replace: [{groupName: gpu, replicas: 2}]}}
 
     Source: https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/config.html
     """
@@ -123,22 +106,13 @@ def ray_resources_said_twice(item: Object) -> Iterator[Problem]:
     `labels` alone. KubeRay refuses both at once.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec: {headGroupSpec: {rayStartParams: {num-cpus: "0"}, resources: {CPU: "0"}}}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec: {headGroupSpec: {resources: {CPU: "0"}}}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec: {headGroupSpec: {rayStartParams: {dashboard-host: 0.0.0.0}, resources: {CPU: "0"}}}
 
     Source: https://github.com/ray-project/kuberay/blob/v1.6.2/ray-operator/controllers/ray/utils/validation.go
@@ -162,36 +136,25 @@ def ray_counts_missing_gpus(item: Object) -> Iterator[Problem]:
     than there are GPUs, and those fail or share one.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec:
-          headGroupSpec: {}
           workerGroupSpecs:
           - groupName: gpu
             rayStartParams: {num-gpus: "8"}
-            template: {spec: {containers: [{name: ray, resources: {limits: {nvidia.com/gpu: 4}}}]}}
+            template: {spec: {containers: [{name: ray-worker, resources: {limits: {nvidia.com/gpu: 4}}}]}}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec:
-          headGroupSpec: {}
           workerGroupSpecs:
           - groupName: gpu
             rayStartParams: {}
-            template: {spec: {containers: [{name: ray, resources: {limits: {nvidia.com/gpu: 4}}}]}}
+            template: {spec: {containers: [{name: ray-worker, resources: {limits: {nvidia.com/gpu: 4}}}]}}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec:
           headGroupSpec:
             rayStartParams: {num-gpus: "0"}
-            template: {spec: {containers: [{name: ray, resources: {limits: {nvidia.com/gpu: 4}}}]}}
+            template: {spec: {containers: [{name: ray-head, resources: {limits: {nvidia.com/gpu: 4}}}]}}
 
     Source: https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/config.html
     """
@@ -217,25 +180,19 @@ def fault_tolerance_said_twice(item: Object) -> Iterator[Problem]:
     annotation and variables, and those variables without it.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino, annotations: {ray.io/ft-enabled: "true"}}
-        spec: {gcsFaultToleranceOptions: {redisAddress: "redis:6379"}, headGroupSpec: {}}
+        # on: raycluster
+        metadata: {annotations: {ray.io/ft-enabled: "true"}}
+        spec: {gcsFaultToleranceOptions: {redisAddress: "redis:6379"}}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
-        spec: {gcsFaultToleranceOptions: {redisAddress: "redis:6379"}, headGroupSpec: {}}
+        # on: raycluster
+        spec: {gcsFaultToleranceOptions: {redisAddress: "redis:6379"}}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino, annotations: {ray.io/ft-enabled: "true"}}
+        # on: raycluster
+        metadata: {annotations: {ray.io/ft-enabled: "true"}}
         spec:
           headGroupSpec:
-            template: {spec: {containers: [{name: ray, env: [{name: RAY_REDIS_ADDRESS, value: "redis:6379"}]}]}}
+            template:
+              spec: {containers: [{name: ray-head, env: [{name: RAY_REDIS_ADDRESS, value: "redis:6379"}]}]}
 
     Source: https://github.com/ray-project/kuberay/blob/v1.6.2/ray-operator/controllers/ray/utils/validation.go
     """

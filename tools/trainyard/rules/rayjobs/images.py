@@ -21,32 +21,26 @@ def ray_releases_differ(workload: Workload) -> Iterator[Problem]:
     differ: the head waits for workers that restart for ever.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec:
-          headGroupSpec: {template: {spec: {containers: [{name: head, image: "rayproject/ray:2.46.0-gpu"}]}}}
+          headGroupSpec: {template: {spec: {containers: [{name: ray-head, image: "rayproject/ray:2.46.0-gpu"}]}}}
           workerGroupSpecs:
-          - {groupName: gpu, template: {spec: {containers: [{name: worker, image: "rayproject/ray:2.40.0-gpu"}]}}}
+          - groupName: gpu
+            template: {spec: {containers: [{name: ray-worker, image: "rayproject/ray:2.40.0-gpu"}]}}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec:
-          headGroupSpec: {template: {spec: {containers: [{name: head, image: "rayproject/ray:2.46.0-gpu"}]}}}
+          headGroupSpec: {template: {spec: {containers: [{name: ray-head, image: "rayproject/ray:2.46.0-gpu"}]}}}
           workerGroupSpecs:
-          - {groupName: gpu, template: {spec: {containers: [{name: worker, image: "rayproject/ray:2.46.0-gpu"}]}}}
+          - groupName: gpu
+            template: {spec: {containers: [{name: ray-worker, image: "rayproject/ray:2.46.0-gpu"}]}}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayCluster
-        metadata: {name: dino}
+        # on: raycluster
         spec:
-          headGroupSpec: {template: {spec: {containers: [{name: head, image: "rayproject/ray:2.46.0"}]}}}
+          headGroupSpec: {template: {spec: {containers: [{name: ray-head, image: "rayproject/ray:2.46.0"}]}}}
           workerGroupSpecs:
-          - {groupName: gpu, template: {spec: {containers: [{name: worker, image: "registry.example.com/dino:3.1.0"}]}}}
+          - groupName: gpu
+            template: {spec: {containers: [{name: ray-worker, image: "registry.example.com/dino:3.1.0"}]}}
 
     Source: https://github.com/ray-project/ray/blob/master/python/ray/_private/utils.py
     """

@@ -21,33 +21,20 @@ def ray_cluster_unclear(item: Object) -> Iterator[Problem]:
     refuses a RayJob with neither, and reads no rayClusterSpec where there is a selector.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {entrypoint: python train.py, clusterSelector: {cluster: shared}}
+        # on: rayjob
+        spec: {clusterSelector: {cluster: shared}, rayClusterSpec: null}
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
+        # on: rayjob
         spec:
-          entrypoint: python train.py
           clusterSelector: {ray.io/cluster: shared}
           rayClusterSpec:
-            headGroupSpec: {template: {spec: {containers: [{name: head, image: "rayproject/ray:2.9.0"}]}}}
+            headGroupSpec: {template: {spec: {containers: [{name: ray-head, image: "rayproject/ray:2.9.0"}]}}}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {entrypoint: python train.py, clusterSelector: {ray.io/cluster: shared}}
+        # on: rayjob
+        spec: {clusterSelector: {ray.io/cluster: shared}, rayClusterSpec: null}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {entrypoint: python train.py, clusterSelector: {}, rayClusterSpec: {headGroupSpec: {template: {}}}}
+        # on: rayjob
+        spec: {clusterSelector: {}}
 
     Source: https://github.com/ray-project/kuberay/blob/v1.6.2/ray-operator/controllers/ray/utils/validation.go
     """
@@ -73,27 +60,14 @@ def ray_cluster_not_shut_down(item: Object) -> Iterator[Problem]:
     and a suspended RayJob on a cluster that is not its own.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {entrypoint: python train.py, ttlSecondsAfterFinished: 600, rayClusterSpec: {headGroupSpec: {}}}
+        # on: rayjob
+        spec: {ttlSecondsAfterFinished: 600, shutdownAfterJobFinishes: null}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec:
-          entrypoint: python train.py
-          shutdownAfterJobFinishes: true
-          ttlSecondsAfterFinished: 600
-          rayClusterSpec: {headGroupSpec: {}}
+        # on: rayjob
+        spec: {shutdownAfterJobFinishes: true, ttlSecondsAfterFinished: 600}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {entrypoint: python train.py, ttlSecondsAfterFinished: 0, rayClusterSpec: {headGroupSpec: {}}}
+        # on: rayjob
+        spec: {ttlSecondsAfterFinished: 0, shutdownAfterJobFinishes: null}
 
     Source: https://github.com/ray-project/kuberay/blob/v1.6.2/ray-operator/controllers/ray/utils/validation.go
     """
@@ -126,23 +100,14 @@ def submission_mode_refused(item: Object) -> Iterator[Problem]:
     submitter runs beside the head: it has no pod of its own, and the head restarts never. KubeRay refuses others.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {entrypoint: python train.py, backoffLimit: 3, clusterSelector: {ray.io/cluster: shared}}
+        # on: rayjob
+        spec: {backoffLimit: 3, clusterSelector: {ray.io/cluster: shared}, rayClusterSpec: null}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {entrypoint: python train.py, backoffLimit: 3, rayClusterSpec: {headGroupSpec: {}}}
+        # on: rayjob
+        spec: {backoffLimit: 3}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {submissionMode: InteractiveMode, backoffLimit: 0, rayClusterSpec: {headGroupSpec: {}}}
+        # on: rayjob
+        spec: {entrypoint: null, submissionMode: InteractiveMode, backoffLimit: 0}
 
     Source: https://github.com/ray-project/kuberay/blob/v1.6.2/ray-operator/controllers/ray/utils/validation.go
     """
@@ -175,23 +140,14 @@ def ray_cluster_outlives_job(item: Object) -> Iterator[Problem]:
     shutdownAfterJobFinishes is false by default. Somebody must delete the RayJob then, or its nodes stand idle.
 
     Bad:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {entrypoint: python train.py, rayClusterSpec: {headGroupSpec: {}}}
+        # on: rayjob
+        spec: {shutdownAfterJobFinishes: null}
     Good:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {entrypoint: python train.py, shutdownAfterJobFinishes: true, rayClusterSpec: {headGroupSpec: {}}}
+        # on: rayjob
+        spec: {shutdownAfterJobFinishes: true}
     Near miss:
-        # whole
-        apiVersion: ray.io/v1
-        kind: RayJob
-        metadata: {name: dino}
-        spec: {entrypoint: python train.py, clusterSelector: {ray.io/cluster: shared}}
+        # on: rayjob
+        spec: {clusterSelector: {ray.io/cluster: shared}, shutdownAfterJobFinishes: null, rayClusterSpec: null}
 
     Source: https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html
     """

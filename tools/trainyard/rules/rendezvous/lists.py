@@ -21,12 +21,9 @@ def listed_host_unknown(workload: Workload) -> Iterator[Problem]:
 
     Bad:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: resnet, namespace: vision}
+        # on: mpijob
+        metadata: {name: resnet}
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
               template:
@@ -34,16 +31,12 @@ def listed_host_unknown(workload: Workload) -> Iterator[Problem]:
                   containers:
                   - name: launcher
                     command: [horovodrun, -np, "16", -H, "resnet-worker-1.resnet:8,resnet-worker-2.resnet:8", ./t]
-            Worker: {replicas: 2, template: {spec: {containers: [{name: worker}]}}}
 
     Good:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: resnet, namespace: vision}
+        # on: mpijob
+        metadata: {name: resnet}
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
               template:
@@ -51,24 +44,18 @@ def listed_host_unknown(workload: Workload) -> Iterator[Problem]:
                   containers:
                   - name: launcher
                     command: [horovodrun, -np, "16", -H, "resnet-worker-0.resnet:8,resnet-worker-1.resnet:8", ./t]
-            Worker: {replicas: 2, template: {spec: {containers: [{name: worker}]}}}
 
     Near miss:
 
-        # whole
-        apiVersion: kubeflow.org/v2beta1
-        kind: MPIJob
-        metadata: {name: resnet, namespace: vision}
+        # on: mpijob
+        metadata: {name: resnet}
         spec:
-          slotsPerWorker: 8
           mpiReplicaSpecs:
             Launcher:
               template:
                 spec:
                   containers:
-                  - name: launcher
-                    command: [horovodrun, -np, "16", --hostfile, /etc/mpi/hostfile, python, t.py]
-            Worker: {replicas: 2, template: {spec: {containers: [{name: worker}]}}}
+                  - {name: launcher, command: [horovodrun, -np, "16", --hostfile, /etc/mpi/hostfile, python, t.py]}
 
     Source: https://horovod.readthedocs.io/en/stable/running_include.html
     """

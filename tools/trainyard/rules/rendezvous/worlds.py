@@ -45,10 +45,7 @@ def separate_worlds(workload: Workload) -> Iterator[Problem]:
         spec:
           template: {spec: {containers: [{name: trainer, command: [torchrun], args: [train.py]}]}}
     Near miss:
-        # whole
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {name: sweep, namespace: research}
+        # on: job
         spec:
           parallelism: 4
           completions: 4
