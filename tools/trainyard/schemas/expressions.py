@@ -146,13 +146,14 @@ def _with_name(document: Json) -> Json:
     return {**document, "metadata": {**metadata, "name": start[:_KEPT_OF_GENERATE_NAME] + _ADDED_TO_GENERATE_NAME}}
 
 
-def _may_read_unknown(rule: str, value: Any, field: str = "self") -> bool:
-    """Whether a value that is yet to be filled in stands in a field that the rule names."""
+def _may_read_unknown(rule: str, value: Any) -> bool:
+    """Whether a value that is yet to be filled in stands in fields that the rule names, one within the other."""
     if isinstance(value, dict):
-        return any(_may_read_unknown(rule, below, name) for name, below in value.items())
+        named = (below for name, below in value.items() if re.search(rf"\b{re.escape(name)}\b", rule))
+        return any(_may_read_unknown(rule, below) for below in named)
     if isinstance(value, list):
-        return any(_may_read_unknown(rule, item, field) for item in value)
-    return is_filled_in(value) and re.search(rf"\b{re.escape(field)}\b", rule) is not None
+        return any(_may_read_unknown(rule, item) for item in value)
+    return is_filled_in(value)
 
 
 def _there(document: Any, path: Path) -> Path:

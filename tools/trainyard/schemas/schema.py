@@ -283,7 +283,7 @@ def _problems(
     is_json = not ("NaN" in text or "Infinity" in text) or not any(not_finite(data))
     found = [] if is_json and validator.is_valid(data) else violations(validator, schema, data)
     if found and not is_job and "null" in text:
-        nulls = [violation.path for violation in found if _is_null_field(data, violation)]
+        nulls = list(dict.fromkeys(violation.path for violation in found if _is_null_field(data, violation)))
         data = _without(data, nulls)
         found = violations(validator, schema, data)
         missing = {(*violation.path, violation.needed) for violation in found if not violation.at_key}
