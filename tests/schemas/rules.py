@@ -35,7 +35,7 @@ class Case:
 
 def cases() -> list[Any]:
     """Every rule of every schema, as parameters of a test."""
-    found = []
+    found: list[Any] = []
     for file in sorted((HERE / "good").glob("*.yaml")):
         for good in unit_of(file).objects:
             schema_file = schema_of(HOME / "schemas", good.api_version, good.kind)

@@ -161,5 +161,5 @@ def _there(document: Any, path: Path) -> Path:
     for length, step in enumerate(path):
         if not isinstance(document, dict | list) or (isinstance(document, dict) and step not in document):
             return path[:length]
-        document = document[step]  # type: ignore[call-overload, index]
+        document = document[step]  # type: ignore[index]
     return path
