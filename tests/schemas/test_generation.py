@@ -135,6 +135,7 @@ def test_rules_of_new_objects_come_with_the_defaults_that_they_read() -> None:
     [
         {"rule": "quantity(self.memory).isGreaterThan(quantity('1Gi'))"},
         {"rule": "self.max__dash__nodes > 1"},
+        {"rule": "self.nodes > 1", "messageExpression": "self.nodes.format('%d')"},
         {"rule": "oldSelf.hasValue() || self.nodes > 1", "optionalOldSelf": True},
     ],
 )

@@ -131,7 +131,7 @@ def _rules(node: Schema, where: str) -> list[dict[str, str]]:
     rules = []
     for rule in node.get(RULES, []):
         if not re.search(r"\boldSelf\b", rule["rule"]):
-            if not is_usable(rule["rule"]):
+            if not all(is_usable(rule[key]) for key in ("rule", "messageExpression") if key in rule):
                 raise StructureError(f"{where}: no translation for the rule {rule['rule']}")
             rules.append({key: value for key, value in rule.items() if key in _OF_A_RULE})
         elif rule.get("optionalOldSelf"):

@@ -39,13 +39,13 @@ class Broken:
     """The definition's own words."""
 
 
-def is_usable(rule: str) -> bool:
-    """Whether a rule can be judged here."""
+def is_usable(expression: str) -> bool:
+    """Whether an expression of a rule can be evaluated here."""
     try:
-        _compiled(rule)
+        _compiled(expression)
     except RuntimeError:
         return False
-    return _ESCAPED.search(rule) is None
+    return _ESCAPED.search(expression) is None
 
 
 def broken_rules(schema: Json, document: Json, *, is_final: bool) -> list[Broken]:
