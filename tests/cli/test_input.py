@@ -124,6 +124,35 @@ def test_standard_input(empty: Repository) -> None:
     assert "4 | spec: {restartPolicy: 4," in text
 
 
+RAY_JOB = """\
+apiVersion: ray.io/v1
+kind: RayJob
+metadata: {name: tune, namespace: research}
+spec:
+  entrypoint: python tune.py
+  managedBy: research.example.com/controller
+  deletionStrategy:
+    deletionRules: [{policy: DeleteCluster, condition: {ttlSeconds: 1}}]
+  rayClusterSpec:
+    headGroupSpec: {rayStartParams: {}, template: {spec: {containers: [{name: head, image: ray}]}}}
+"""
+
+
+def test_what_a_definitions_rules_refuse_is_said_at_its_line(empty: Repository) -> None:
+    """No definition and no API server is at hand, and the definition's own words are told."""
+    empty.write("some/ray-job.yaml", RAY_JOB)
+    empty.write("some/kustomization.yaml", "resources: [ray-job.yaml]\n")
+
+    for target in ("some/ray-job.yaml", "some"):
+        found = [each for each in empty.report(target)["findings"] if each["rule"] == "SCH010"]
+        assert [(each["file"], each["line"], each["path"]) for each in found] == [
+            ("some/ray-job.yaml", 6, "spec.managedBy"),
+            ("some/ray-job.yaml", 8, "spec.deletionStrategy.deletionRules[0].condition"),
+        ]
+        assert "must be either 'ray.io/kuberay-operator' or 'kueue.x-k8s.io/multikueue'" in found[0]["message"]
+        assert "requires either the JobStatus or the JobDeploymentStatus field" in found[1]["message"]
+
+
 @pytest.mark.parametrize(
     ("stdin", "message"),
     [

@@ -14,6 +14,7 @@ from tests.schemas.conftest import HERE, HOME, unit_of
 from trainyard.objects.objects import Object
 from trainyard.objects.unit import Unit
 from trainyard.schema_generation import generated_paths
+from trainyard.schemas.expressions import RULES
 from trainyard.schemas.schema import check, schema_of
 
 SCHEMAS = HOME / "schemas"
@@ -31,12 +32,13 @@ def test_every_schema_has_a_good_object_here() -> None:
 
 
 @pytest.mark.parametrize("path", GENERATED)
-def test_is_structure_only_and_compiles(path: str) -> None:
+def test_is_structure_and_rules_only_and_compiles(path: str) -> None:
     schema = json.loads((SCHEMAS / path).read_bytes())
     jsonschema.Draft7Validator.check_schema(schema)
     jsonschema_rs.validator_for(schema)
     allowed = {
         *("$comment", "$ref", "$schema", "additionalProperties", "definitions", "enum", "exclusiveMinimum", "items"),
+        *("default", RULES),
         *("maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum"),
         *("pattern", "properties", "required", "type", "uniqueItems"),
     }

@@ -83,6 +83,7 @@ def test_custom_resources() -> None:
         "type": "object",
         "additionalProperties": False,
         "required": ["name"],
+        "x-kubernetes-validations": [{"rule": "self.name != ''"}],
         "properties": {
             "protocol": {"type": "string", "enum": ["TCP", "UDP"]},
             "name": {"type": ["null", "string"], "maxLength": 63},
@@ -103,6 +104,45 @@ def test_a_required_field_that_a_webhook_fills_is_not_required() -> None:
 
     assert "required" not in rules["items"]
     assert owner["required"] == ["name"]
+
+
+def test_rules_of_new_objects_come_with_the_defaults_that_they_read() -> None:
+    rule = {"rule": "self.range.low <= self.range.high", "message": "upside down", "fieldPath": ".range"}
+    change = {"rule": "self.range == oldSelf.range"}
+    number = {"type": "integer", "default": 1}
+    between = {"type": "object", "default": {}, "properties": {"low": number, "high": number, "step": number}}
+    elsewhere = {"type": "object", "properties": {"low": number}}
+    schema = {
+        "type": "object",
+        "x-kubernetes-validations": [change, rule | {"reason": "FieldValueInvalid"}],
+        "properties": {"range": between, "elsewhere": elsewhere},
+    }
+
+    made = custom(schema, "Thing")
+
+    assert made["x-kubernetes-validations"] == [rule]
+    assert made["properties"]["range"] == {
+        "type": "object",
+        "additionalProperties": False,
+        "default": {},
+        "properties": {"low": number, "high": number, "step": {"type": "integer"}},
+    }
+    assert made["properties"]["elsewhere"]["properties"] == {"low": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"rule": "quantity(self.memory).isGreaterThan(quantity('1Gi'))"},
+        {"rule": "self.max__dash__nodes > 1"},
+        {"rule": "self.nodes > 1", "messageExpression": "self.nodes.format('%d')"},
+        {"rule": "oldSelf.hasValue() || self.nodes > 1", "optionalOldSelf": True},
+    ],
+)
+def test_a_rule_that_cannot_be_judged_stops_the_generator(rule: dict[str, Any]) -> None:
+    schema = {"properties": {"spec": {"type": "object", "x-kubernetes-validations": [rule]}}}
+    with pytest.raises(StructureError, match=r"Thing\.spec: no translation for the rule "):
+        custom(schema, "Thing")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_the_tests_run_on_the_versions_that_the_linter_runs_on() -> None:
 
 
 def test_the_linter_needs_little_and_no_torch() -> None:
-    assert sorted(pins("lint")) == ["jsonschema-rs", "pyyaml"]
+    assert sorted(pins("lint")) == ["cel-expr-python", "jsonschema-rs", "pyyaml"]
     assert "torch" not in pins("test")
 
 

@@ -5,11 +5,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from trainyard.schemas.expressions import RULES
+
 MOST = 20
 """Fields of one schema that are listed; the rest is counted."""
 
 _DEEPEST = 24
-_SAID = ("type", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "format", "required", "const")
+_SAID = (
+    *("type", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "format", "required", "const"),
+    *("default", RULES),
+)
 """Keywords of a field whose change is told."""
 
 Fields = Mapping[str, Mapping[str, Any]]

@@ -1,13 +1,16 @@
-"""One structural schema, as JSON Schema draft 7 and nothing but structure.
+"""One structural schema as JSON Schema draft 7, and of a custom resource the rules in CEL that hang on it.
 
 Both dialects come through here: the OpenAPI v3 documents of Kubernetes and the schemas in CustomResourceDefinitions.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from trainyard.schemas.expressions import RULES, is_usable
+
 Schema = dict[str, Any]
+Convert = Callable[[Schema, str], Schema]
 
 QUANTITY = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?([0-9]+\.?[0-9]*|\.[0-9]+))?$"
 """A Kubernetes quantity: a decimal number with a binary suffix, a decimal suffix or an exponent."""
@@ -30,6 +33,9 @@ _BOUNDS = (
     "pattern",
     "uniqueItems",
 )
+_ITEM, _VALUE = "[]", ".*"
+"""How the items of a list and the values of a map are named."""
+_OF_A_RULE = ("rule", "message", "messageExpression", "fieldPath")
 _KNOWN_TYPES: Mapping[str, Schema] = {
     # A schema may hold schemas without end; the API server judges them.
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps": {"type": "object"},
@@ -68,10 +74,23 @@ def custom(schema: Schema, where: str, filled: frozenset[str] = frozenset()) -> 
     """A schema from a CustomResourceDefinition, whose kind is `where`.
 
     The API server drops fields that it does not list, in silence, so they are refused here. Required fields with a
-    default, and those that are `filled` by a webhook, are not required: both come before the schema.
+    default, and those that are `filled` by a webhook, are not required: both come before the schema. Of the defaults
+    those are kept that a rule on a node above may read.
     """
 
-    def convert(node: Schema, where: str) -> Schema:
+    def convert(node: Schema, where: str, read: frozenset[str] = frozenset()) -> Schema:
+        if not where.endswith((_ITEM, _VALUE)) and where.rpartition(".")[2] not in read:
+            read = frozenset()
+        rules = _rules(node, where)
+        below = read.union(*(re.findall(r"\w+", rule["rule"]) for rule in rules))
+        result = convert_node(node, where, lambda child, at: convert(child, at, below))
+        if rules:
+            result[RULES] = rules
+        if read and "default" in node:
+            result["default"] = node["default"]
+        return result
+
+    def convert_node(node: Schema, where: str, convert: Convert) -> Schema:
         if node.get("x-kubernetes-int-or-string"):
             return {"type": _types(["integer", "string"], node), **_bounds(node)}
         _refuse(node, where, {"not", "oneOf", "anyOf", "allOf", "$ref"})
@@ -89,7 +108,7 @@ def custom(schema: Schema, where: str, filled: frozenset[str] = frozenset()) -> 
     return convert(schema, where)
 
 
-def _node(node: Schema, where: str, convert: Any, required: list[str], closed: bool) -> Schema:
+def _node(node: Schema, where: str, convert: Convert, required: list[str], closed: bool) -> Schema:
     result: Schema = _bounds(node)
     if "type" in node:
         result["type"] = _types([node["type"]], node)
@@ -98,13 +117,26 @@ def _node(node: Schema, where: str, convert: Any, required: list[str], closed: b
     if required:
         result["required"] = sorted(required)
     if "items" in node:
-        result["items"] = convert(node["items"], f"{where}[]")
+        result["items"] = convert(node["items"], where + _ITEM)
     values = node.get("additionalProperties")
     if isinstance(values, dict):
-        result["additionalProperties"] = convert(values, f"{where}.*")
+        result["additionalProperties"] = convert(values, where + _VALUE)
     elif values is None and closed:
         result["additionalProperties"] = False
     return result
+
+
+def _rules(node: Schema, where: str) -> list[dict[str, str]]:
+    """The rules on a node that judge an object when it is created: those of `oldSelf` judge a change of one."""
+    rules = []
+    for rule in node.get(RULES, []):
+        if not re.search(r"\boldSelf\b", rule["rule"]):
+            if not all(is_usable(rule[key]) for key in ("rule", "messageExpression") if key in rule):
+                raise StructureError(f"{where}: no translation for the rule {rule['rule']}")
+            rules.append({key: value for key, value in rule.items() if key in _OF_A_RULE})
+        elif rule.get("optionalOldSelf"):
+            raise StructureError(f"{where}: no translation for the rule {rule['rule']}, which judges new objects too")
+    return rules
 
 
 def _types(types: list[str], node: Schema) -> str | list[str]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path as File
 from typing import Any
 
@@ -17,6 +17,7 @@ from trainyard.objects.objects import Object
 from trainyard.objects.remedy import Remedy
 from trainyard.objects.unit import Unit
 from trainyard.rules.registry import declare
+from trainyard.schemas.expressions import RULES, broken_rules
 from trainyard.schemas.filledin import is_filled_in
 from trainyard.schemas.violation import (
     Violation,
@@ -139,6 +140,39 @@ NULL_FIELD = declare(
     """,
 )
 
+BROKEN_RULE = declare(
+    "SCH010",
+    "validation-rule-broken",
+    Severity.ERROR,
+    """Fields that a custom resource's definition does not allow together, or a value that it refuses.
+
+    Beside the types of its fields, a definition brings rules that the API server asks of every new object. The message
+    is the definition's own. An object that breaks one is not created, and a sync stops there. Rules are asked of
+    objects in which nothing else is wrong.
+
+    Bad:
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: ClusterQueue
+        spec:
+          cohortName: research
+          preemption: {reclaimWithinCohort: Never, borrowWithinCohort: {policy: LowerPriority}}
+    Good:
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: ClusterQueue
+        spec:
+          cohortName: research
+          preemption: {reclaimWithinCohort: Any, borrowWithinCohort: {policy: LowerPriority}}
+    Near miss:
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: ClusterQueue
+        spec:
+          cohortName: research
+          preemption: {borrowWithinCohort: {}} # the policy that is filled in is Never
+
+    Source: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules
+    """,
+)
+
 _OLDER_FIELDS: Mapping[str, tuple[Path, ...]] = {
     "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime": (
         ("spec", "mlPolicy", "torch", "elasticPolicy"),
@@ -247,15 +281,18 @@ def _problems(
     validator, schema = validator_of(schema_file)
     # The validator takes a NaN and an infinity, which YAML can write, for null.
     is_json = not ("NaN" in text or "Infinity" in text) or not any(not_finite(data))
-    if is_json and validator.is_valid(data):
-        return
-    found = violations(validator, schema, data)
-    if not is_job and "null" in text:
-        nulls = [violation.path for violation in found if _is_null_field(data, violation)]
+    found = [] if is_json and validator.is_valid(data) else violations(validator, schema, data)
+    if found and not is_job and "null" in text:
+        nulls = list(dict.fromkeys(violation.path for violation in found if _is_null_field(data, violation)))
         data = _without(data, nulls)
         found = violations(validator, schema, data)
         missing = {(*violation.path, violation.needed) for violation in found if not violation.at_key}
         yield from (_null_field(unit_index, rendered, path) for path in nulls if path not in missing)
+    if not found and _has_rules(schema_file):
+        for broken in broken_rules(schema, data, is_final=is_synced):
+            name = field_name(data, broken.path)
+            message = f"{name}: {broken.message}" if name else broken.message
+            yield SchemaProblem(unit_index, BROKEN_RULE.id, rendered, broken.path, message)
     ours_alone = not is_synced and str(schema.get("$comment", "")).startswith(_BY_HAND)
     for violation in found:
         if ours_alone and violation.at_key and not violation.needed:
@@ -276,6 +313,11 @@ def _problems(
         if not is_synced and not violation.at_key and is_filled_in(lookup(data, violation.path)):
             problem = replace(problem, severity=Severity.INFO, help=_FILLED)
         yield problem if is_job else _dated(problem)
+
+
+@cache
+def _has_rules(schema_file: File) -> bool:
+    return RULES.encode() in schema_file.read_bytes()
 
 
 def _is_null_field(data: Any, violation: Violation) -> bool:

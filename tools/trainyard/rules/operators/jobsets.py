@@ -59,8 +59,7 @@ def replicated_job_unknown(item: Object) -> Iterator[Problem]:
 def start_order_refused(item: Object) -> Iterator[Problem]:
     """A JobSet cannot start its Jobs in the order that dependsOn asks for.
 
-    A replicatedJob may wait for those that are listed before it, so the first waits for none. And startupPolicy InOrder
-    has an order of its own: JobSet takes one or the other.
+    A replicatedJob may wait for those that are listed before it, so the first waits for none.
 
     Bad:
         # on: jobset
@@ -77,16 +76,12 @@ def start_order_refused(item: Object) -> Iterator[Problem]:
     spec = jobset_spec(item)
     if spec is None:
         return
-    order = spec.below("startupPolicy", "startupPolicyOrder")
     jobs = [(spot, text(data.get("name"))) for spot, data in items(spec.below("replicatedJobs"))]
     for index, (job, _) in enumerate(jobs):
         before, after = {name for _, name in jobs[:index]}, {name for _, name in jobs[index:]}
         for spot, data in items(job.below("dependsOn")):
             name = text(data.get("name"))
-            if word(order) == "InOrder":
-                help = "leave one of them out"
-                yield Problem("dependsOn and startupPolicy InOrder exclude each other", spot, (order,), help)
-            elif name in after and name not in before:
+            if name in after and name not in before:
                 help = f"list {name} before it"
                 yield Problem(f"dependsOn names {name}, which is not listed before it", spot.below("name"), help=help)
 
