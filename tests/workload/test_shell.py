@@ -8,7 +8,7 @@ import pytest
 
 from tests.workload.manifests import unit
 from trainyard.workload.model import EnvVar, Word
-from trainyard.workload.shell import Command, commands
+from trainyard.workload.shell import Command, Script, commands
 
 SPOT = unit("{apiVersion: v1, kind: Pod, metadata: {name: pod}}").objects[0].at("spec")
 GIVEN = {"NODES": "4", "JOB": "vit", "EMPTY": "", "FLAGS": "--amp  --seed 1", "SPACED": " a "}
@@ -37,6 +37,12 @@ SCRIPTS = {
     "tilde-inside": "torchrun a~b",
     "subshell": "(torchrun a; torchrun b)",
     "pipe": "torchrun a | cat",
+    "arithmetic": "torchrun $((NODES * 2))",
+    "suffix": "torchrun ${NODES%%:*}",
+    "condition": "if [ -n x ]; then A=1; else A=2; fi; torchrun $A",
+    "condition-of-a-variable": "A=1; [ $NODES = 4 ] && A=2; torchrun $A",
+    "or": "false || A=1; torchrun $A",
+    "unset": "unset NODES; torchrun $NODES",
 }
 ARGUMENTS = ("name", "first arg", "second")
 
@@ -46,7 +52,7 @@ def launches(found: tuple[Command, ...]) -> list[list[str]]:
 
 
 def taken_apart(script: str) -> tuple[Command, ...]:
-    return commands(script, SPOT, ENV, arguments=[Word(text, SPOT) for text in ARGUMENTS])
+    return commands(Script(script, SPOT, "bash", (), tuple(Word(text, SPOT) for text in ARGUMENTS), ENV))
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
@@ -69,16 +75,10 @@ def test_words_are_those_that_bash_passes(script: str, tmp_path: Path) -> None:
         "torchrun --rdzv_id=$RANDOM",
         "torchrun $(nproc)",
         "torchrun `nproc`",
-        "torchrun $((NODES * 2))",
         "torchrun $ABSENT",
         "torchrun ${HOSTNAME:-x}",
-        "torchrun ${NODES%%:*}",
-        "if [ -n x ]; then A=1; else A=2; fi; torchrun $A",
         "for A in 1 2; do torchrun $A; done",
-        "A=1; [ $NODES = 4 ] && A=2; torchrun $A",
-        "false || A=1; torchrun $A",
         "read A; torchrun $A",
-        "unset NODES; torchrun $NODES",
         "A=$(hostname); torchrun $A",
         "source /etc/settings; torchrun ${ABSENT:-1}",
     ],
