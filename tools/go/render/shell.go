@@ -220,7 +220,7 @@ func (r *run) script(asked *request, before *state) []*state {
 	file := r.parse(asked.Script)
 	outer := *r
 	r.posix, r.source = asked.Shell != "bash", asked.Script
-	if foreign := r.posix && onlyBash(file); foreign {
+	if foreign := r.posix && onlyBash(file) || strings.Contains(asked.Script, "\r"); foreign {
 		if r.exits() {
 			giveUp()
 		}
@@ -286,7 +286,7 @@ func onlyBash(file *syntax.File) (found bool) {
 	syntax.Walk(file, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.TestClause, *syntax.ProcSubst, *syntax.ArrayExpr, *syntax.ArithmCmd, *syntax.LetClause,
-			*syntax.CoprocClause, *syntax.CStyleLoop, *syntax.ExtGlob:
+			*syntax.CoprocClause, *syntax.CStyleLoop, *syntax.ExtGlob, *syntax.TimeClause:
 			found = true
 		case *syntax.FuncDecl:
 			found = found || n.RsrvWord
@@ -304,6 +304,7 @@ func onlyBash(file *syntax.File) (found bool) {
 			found = found || n.Op != syntax.Break
 		case *syntax.DeclClause:
 			found = found || n.Variant.Value == "declare" || n.Variant.Value == "typeset"
+			found = found || len(n.Args) > 0 && n.Args[0].Name == nil && strings.HasPrefix(n.Args[0].Value.Lit(), "-")
 		case *syntax.Assign:
 			found = found || n.Append || n.Index != nil
 		case *syntax.ParamExp:

@@ -107,7 +107,8 @@ func (r *run) declare(s *state, c *syntax.DeclClause) {
 		if local {
 			if _, saved := r.frame.locals[name]; !saved {
 				if r.frame.locals[name] = nil; there {
-					r.frame.locals[name] = &old
+					outer := old
+					r.frame.locals[name] = &outer
 				}
 				old = expand.Variable{Exported: old.Exported}
 			}

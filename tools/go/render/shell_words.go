@@ -255,10 +255,10 @@ func (r *run) expanded(s *state, w *syntax.Word, by func(*expand.Config) ([]stri
 		r.lost = false
 		found, err := by(r.config(s))
 		r.asked = nil
-		if _, unset := err.(expand.UnsetParameterError); unset {
-			giveUp()
+		if err != nil {
+			giveUp() // it ends a shell
 		}
-		if err == nil && !r.lost {
+		if !r.lost {
 			for _, each := range found {
 				r.sized(each)
 			}
@@ -351,7 +351,10 @@ func (r *run) plain(s *state, w *syntax.Word, all []syntax.WordPart) (ok bool) {
 		case *syntax.SglQuoted:
 			ok = ok && (!n.Dollar || !strings.ContainsAny(n.Value, "\\\x00") || dollarQuoted.MatchString(n.Value))
 		case *syntax.DblQuoted:
-			ok = ok && !n.Dollar
+			for _, part := range n.Parts {
+				p, is := part.(*syntax.ParamExp)
+				ok = ok && !n.Dollar && !(is && len(n.Parts) > 1 && (p.Param.Value == "@" || p.Index != nil))
+			}
 		case *syntax.ArithmExp:
 			ok = ok && !n.Bracket && r.counts(s, n.X)
 			return false
@@ -375,8 +378,10 @@ func (r *run) parameter(s *state, p *syntax.ParamExp, bare map[string]bool) bool
 	}
 	name := p.Param.Value
 	env := environment{r, s}
-	if word, ok := p.Index.(*syntax.Word); p.Index != nil && !(ok && (word.Lit() == "@" || word.Lit() == "*" || integer.MatchString(word.Lit()))) {
-		return false
+	if word, ok := p.Index.(*syntax.Word); p.Index != nil {
+		if !ok || s.vars[name].Kind != expand.Indexed || word.Lit() != "@" && word.Lit() != "*" && !integer.MatchString(word.Lit()) {
+			return false
+		}
 	}
 	switch {
 	case p.Excl:
@@ -402,7 +407,8 @@ func (r *run) parameter(s *state, p *syntax.ParamExp, bare map[string]bool) bool
 		return number(p.Slice.Offset) && (p.Slice.Length == nil || number(p.Slice.Length))
 	}
 	if p.Repl != nil {
-		return r.settled(s, p.Repl.Orig) && r.settled(s, p.Repl.With)
+		anchored := p.Repl.Orig == nil || strings.HasPrefix(r.text(p.Repl.Orig), "#") || strings.HasPrefix(r.text(p.Repl.Orig), "%")
+		return !anchored && r.settled(s, p.Repl.Orig) && r.settled(s, p.Repl.With)
 	}
 	return p.Exp == nil || p.Exp.Op != syntax.OtherParamOps && ascii(env.Get(name).Str) && r.settled(s, p.Exp.Word)
 }
@@ -447,9 +453,11 @@ func (r *run) arithmetic(s *state, expr syntax.ArithmExpr) (int, bool) {
 		return 0, true
 	}
 	if r.counts(s, expr) {
-		if n, err := expand.Arithm(r.config(s), expr); err == nil {
-			return n, true
+		n, err := expand.Arithm(r.config(s), expr)
+		if err != nil {
+			giveUp() // it ends a shell
 		}
+		return n, true
 	}
 	r.smear(s, expr)
 	return 0, false
@@ -479,7 +487,13 @@ func (r *run) counts(s *state, expr syntax.ArithmExpr) bool {
 			return true
 		}
 		v := environment{r, s}.Get(name)
-		return name != "" && v.Kind == expand.String && integer.MatchString(v.Str)
+		if name == "" || v.Kind != expand.String || unknownText(v.Str) || syntax.ValidName(v.Str) {
+			return false
+		}
+		if v.Str != "" && !integer.MatchString(v.Str) {
+			giveUp() // it ends a shell
+		}
+		return true
 	}
 	return false
 }
@@ -614,7 +628,7 @@ func (r *run) exported(s *state) (set map[string]*string, unset []string) {
 	for name, v := range s.vars {
 		before, given := r.request.Env[name]
 		switch value := r.written(v.Str); {
-		case !v.Exported || !v.Set:
+		case !v.Exported || !v.Set || v.Kind != expand.String:
 			if given {
 				unset = append(unset, name)
 			}
