@@ -128,6 +128,9 @@ type mark struct {
 
 const firstMark = 0xF0000
 
+// many stands in a word that may be any number of words.
+const many = string(rune(firstMark))
+
 // run follows one script.
 type run struct {
 	request   *request
@@ -199,6 +202,7 @@ func follow(asked *request) (told reply) {
 		}
 	}()
 	r := &run{request: asked, until: time.Now().Add(scriptTime), markOf: map[string]string{}, index: map[place]*command{}}
+	r.marks = []mark{{}} // many
 	ends := r.script(asked, &state{})
 	told = reply{Known: true, Commands: r.found}
 	for _, s := range ends {
@@ -569,7 +573,9 @@ func (r *run) loop(s *state, by string, cond, body, post func(*state)) {
 	last := status{sure: true, way: "condition", by: by}
 	for round := 0; !s.dead && round < rounds+4; round++ {
 		head := s.clone()
-		cond(s)
+		if cond(s); len(mine.continued) > 0 {
+			giveUp() // in the condition itself
+		}
 		r.branch(s, true, func(*state) {}, func(s *state) {
 			gone := s.clone()
 			gone.having(last)
@@ -626,10 +632,10 @@ func (r *run) forClause(s *state, c *syntax.ForClause) {
 		if each.InPos.IsValid() {
 			items = r.fields(s, each.Items)
 		}
-		many := c.Select || len(items) > rounds || slices.ContainsFunc(items, unknownText)
+		some := c.Select || len(items) > rounds || slices.ContainsFunc(items, unknownText)
 		cond := func(s *state) {
 			switch {
-			case many:
+			case some:
 				r.set(s, name, r.mark("$"+name))
 				s.having(status{code: anyCode})
 			case i < len(items):
@@ -646,12 +652,11 @@ func (r *run) forClause(s *state, c *syntax.ForClause) {
 
 func (r *run) caseClause(s *state, c *syntax.CaseClause) {
 	value := r.literal(s, c.Word)
-	s.having(status{sure: true, way: "condition", by: "case"})
-	r.arms(s, value, c.Items)
+	r.arms(s, s.status, value, c.Items)
 }
 
-func (r *run) arms(s *state, value string, items []*syntax.CaseItem) {
-	if len(items) == 0 || s.dead {
+func (r *run) arms(s *state, before status, value string, items []*syntax.CaseItem) {
+	if s.having(status{sure: true, way: "condition", by: "case"}); len(items) == 0 || s.dead {
 		return
 	}
 	if items[0].Op != syntax.Break {
@@ -663,15 +668,20 @@ func (r *run) arms(s *state, value string, items []*syntax.CaseItem) {
 			matches = one
 		}
 	}
-	took := func(s *state) { s.status.code = 0; r.stmts(s, items[0].Stmts) }
-	next := func(s *state) { s.status.code = 0; r.arms(s, value, items[1:]) }
+	took := func(s *state) {
+		if len(items[0].Stmts) > 0 {
+			s.status = before
+			r.stmts(s, items[0].Stmts)
+		}
+	}
+	next := func(s *state) { r.arms(s, before, value, items[1:]) }
 	switch matches {
 	case 1:
 		took(s)
 	case 0:
 		next(s)
 	default:
-		r.either(s, false, took, next)
+		r.either(s, false, func(s *state) { s.status.code = 0; took(s) }, next)
 	}
 }
 
@@ -754,7 +764,9 @@ func (r *run) finish(s *state) (ends []*state) {
 		}
 		text, before := each.trap, each.status
 		r.ends, each.trap = nil, ""
+		r.uncertain += b2i(each.mixed)
 		r.eval(each, text)
+		r.uncertain -= b2i(each.mixed)
 		if !each.dead {
 			each.status = before
 			ends = append(ends, each)
@@ -772,7 +784,7 @@ func (r *run) finish(s *state) (ends []*state) {
 func (r *run) eval(s *state, text string) {
 	source, depth := r.source, r.depth
 	file := r.parse(text)
-	if r.depth++; r.depth > nesting {
+	if r.depth++; r.depth > nesting || r.posix && onlyBash(file) {
 		giveUp()
 	}
 	r.source = text
@@ -819,9 +831,16 @@ func (r *run) join(s, other *state) {
 			}
 		}
 	}
-	same := s.errexit == other.errexit && s.pipefail == other.pipefail && s.allexport == other.allexport
-	s.mixed = s.mixed || other.mixed || !same || s.trap != other.trap
-	s.errexit, s.pipefail, s.allexport = s.errexit || other.errexit, s.pipefail || other.pipefail, s.allexport || other.allexport
+	if s.allexport != other.allexport {
+		giveUp()
+	}
+	same := s.errexit == other.errexit && s.pipefail == other.pipefail
+	if s.mixed = s.mixed || other.mixed || !same || s.trap != other.trap; s.trap == "" {
+		s.trap = other.trap
+	} else if other.trap != "" && other.trap != s.trap {
+		giveUp()
+	}
+	s.errexit, s.pipefail = s.errexit || other.errexit, s.pipefail || other.pipefail
 	s.partial, s.noglob = s.partial || other.partial, s.noglob && other.noglob
 	now := s.status
 	if other.failed && !s.failed || other.failed == s.failed && now.sure && !other.status.sure {

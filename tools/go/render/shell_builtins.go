@@ -93,7 +93,10 @@ func (r *run) assigned(s *state, each *syntax.Assign) expand.Variable {
 			r.asked = nil
 			value = environment{r, s}.Get(name).Str + value
 		}
-		now.Str = r.sized(value)
+		if now.Str = r.sized(value); v.Kind == expand.Indexed && len(v.List) > 0 {
+			now.Kind, now.List = v.Kind, slices.Clone(v.List)
+			now.Str, now.List[0] = "", value
+		}
 	}
 	return now
 }
@@ -102,6 +105,9 @@ func (r *run) assigned(s *state, each *syntax.Assign) expand.Variable {
 func (r *run) declare(s *state, c *syntax.DeclClause) {
 	name, said := c.Variant.Value, []string{c.Variant.Value}
 	export, local, mode := name == "export", r.frame != nil && (name != "export" && name != "readonly"), ""
+	if name == "local" && !local {
+		giveUp()
+	}
 	one := func(name string, v expand.Variable, naked bool) {
 		old, there := s.vars[name]
 		if local {
@@ -135,6 +141,11 @@ func (r *run) declare(s *state, c *syntax.DeclClause) {
 			if each.Value != nil && r.posix && !quoted(each.Value) {
 				// dash splits the value, bash does not.
 				if split := r.fields(s, []*syntax.Word{each.Value}); len(split) != 1 {
+					giveUp()
+				}
+			}
+			if braces := (&syntax.Word{}); each.Value != nil {
+				if *braces = *each.Value; syntax.SplitBraces(braces) {
 					giveUp()
 				}
 			}
@@ -253,6 +264,10 @@ func (r *run) call(s *state, node syntax.Node, args []string) {
 		if len(args) > 1 {
 			n, _ = strconv.Atoi(args[1])
 		}
+		if slices.ContainsFunc(s.params, isMany) {
+			s.params = []string{many}
+			break
+		}
 		if len(args) > 1 && !integer.MatchString(args[1]) || n < 0 || n > len(s.params) {
 			giveUp()
 		}
@@ -262,6 +277,7 @@ func (r *run) call(s *state, node syntax.Node, args []string) {
 			r.eval(s, text)
 			return
 		}
+		r.say(r.mark("$(...)"))
 		s.partial, done.code = true, anyCode
 	case "exit", "return", "break", "continue":
 		r.leave(s, args, by)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/pattern"
@@ -22,6 +23,8 @@ var ofShell = regexp.MustCompile(`^(BASH.*|COLUMNS|COMP_.*|DIRSTACK|EPOCH.*|E?UI
 var integer = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,17})$`)
 
 func isMark(c rune) bool { return c >= firstMark }
+
+func isMany(text string) bool { return strings.Contains(text, many) }
 
 func unknownText(text string) bool { return strings.ContainsFunc(text, isMark) }
 
@@ -93,6 +96,9 @@ func (e environment) Get(name string) expand.Variable {
 	case ok:
 		return v
 	case name == "#":
+		if slices.ContainsFunc(e.s.params, isMany) {
+			return text(e.r.mark("$#"))
+		}
 		return text(strconv.Itoa(len(e.s.params)))
 	case name == "@" || name == "*":
 		return expand.Variable{Set: true, Kind: expand.Indexed, List: append([]string{}, e.s.params...)}
@@ -108,8 +114,11 @@ func (e environment) Get(name string) expand.Variable {
 		return expand.Variable{}
 	}
 	if n, err := strconv.Atoi(name); err == nil && n > 0 {
-		if n <= len(e.s.params) {
-			return text(e.s.params[n-1])
+		switch before := e.s.params[:min(n, len(e.s.params))]; {
+		case slices.ContainsFunc(before, isMany):
+			return text(e.r.mark("$" + name))
+		case n <= len(before):
+			return text(before[n-1])
 		}
 		return expand.Variable{}
 	}
@@ -134,6 +143,9 @@ func (e environment) Each(f func(string, expand.Variable) bool) {
 
 // set gives a variable a value, and leaves whether it is exported.
 func (r *run) set(s *state, name, value string) {
+	if s.vars[name].Kind == expand.Indexed {
+		giveUp()
+	}
 	v := text(r.sized(value))
 	v.Exported = s.vars[name].Exported || s.allexport
 	r.assign(s, name, v)
@@ -231,7 +243,13 @@ func (r *run) shown(cmd syntax.Command) (found string) {
 // fields are the words of a command line.
 func (r *run) fields(s *state, words []*syntax.Word) (found []string) {
 	for _, w := range words {
-		found = append(found, r.expanded(s, w, func(config *expand.Config) ([]string, error) { return expand.Fields(config, w) })...)
+		each := r.expanded(s, w, expand.Fields)
+		for i := range each {
+			if unknownText(each[i]) && !quoted(w) {
+				each[i] += many
+			}
+		}
+		found = append(found, each...)
 		if len(found) > valueBytes/8 {
 			giveUp()
 		}
@@ -244,16 +262,38 @@ func (r *run) literal(s *state, w *syntax.Word) string {
 	if w == nil {
 		return ""
 	}
-	return r.expanded(s, w, func(config *expand.Config) ([]string, error) {
-		value, err := expand.Literal(config, w)
-		return []string{value}, err
-	})[0]
+	return strings.ReplaceAll(r.expanded(s, w, one(expand.Literal))[0], many, r.mark(""))
 }
 
-func (r *run) expanded(s *state, w *syntax.Word, by func(*expand.Config) ([]string, error)) []string {
+func one(by func(*expand.Config, *syntax.Word) (string, error)) func(*expand.Config, ...*syntax.Word) ([]string, error) {
+	return func(config *expand.Config, all ...*syntax.Word) ([]string, error) {
+		value, err := by(config, all[0])
+		return []string{value}, err
+	}
+}
+
+// unescaped is a word whose escaped characters are quoted ones, which the library expands alike everywhere.
+func unescaped(w *syntax.Word) *syntax.Word {
+	var parts []syntax.WordPart
+	for _, part := range w.Parts {
+		lit, ok := part.(*syntax.Lit)
+		for i := 0; ok && strings.Contains(lit.Value, `\`); i++ {
+			before, after, _ := strings.Cut(lit.Value, `\`)
+			_, size := utf8.DecodeRuneInString(after)
+			parts = append(parts, &syntax.Lit{Value: before}, &syntax.SglQuoted{Value: after[:size]})
+			lit = &syntax.Lit{Value: after[size:]}
+			part = lit
+		}
+		parts = append(parts, part)
+	}
+	return &syntax.Word{Parts: parts}
+}
+
+func (r *run) expanded(s *state, w *syntax.Word, by func(*expand.Config, ...*syntax.Word) ([]string, error)) []string {
+	w = unescaped(w)
 	if r.step(); r.plain(s, w, w.Parts) {
 		r.lost = false
-		found, err := by(r.config(s))
+		found, err := by(r.config(s), w)
 		r.asked = nil
 		if err != nil {
 			giveUp() // it ends a shell
@@ -265,7 +305,7 @@ func (r *run) expanded(s *state, w *syntax.Word, by func(*expand.Config) ([]stri
 			return found
 		}
 	}
-	return []string{r.sized(r.piecemeal(s, w.Parts)) + r.mark("")}
+	return []string{r.sized(r.piecemeal(s, w.Parts)) + many}
 }
 
 // piecemeal is a word of which something cannot be known, with what can.
@@ -330,7 +370,7 @@ func (r *run) plain(s *state, w *syntax.Word, all []syntax.WordPart) (ok bool) {
 	r.asked = map[string]bool{}
 	ok = true
 	ifs, changed := s.vars["IFS"]
-	bare := map[string]bool{}
+	bare, escaped := map[string]bool{}, map[*syntax.Lit]bool{}
 	for _, part := range all {
 		switch part.(type) {
 		case *syntax.ParamExp, *syntax.CmdSubst:
@@ -347,11 +387,14 @@ func (r *run) plain(s *state, w *syntax.Word, all []syntax.WordPart) (ok bool) {
 		case *syntax.ExtGlob:
 			ok = false
 		case *syntax.Lit:
-			ok = ok && !strings.Contains(n.Value, ":~") && !strings.Contains(n.Value, "\x00")
+			ok = ok && !strings.Contains(n.Value, ":~") && !strings.Contains(n.Value, "\x00") && (escaped[n] || !strings.Contains(n.Value, `\`))
 		case *syntax.SglQuoted:
 			ok = ok && (!n.Dollar || !strings.ContainsAny(n.Value, "\\\x00") || dollarQuoted.MatchString(n.Value))
 		case *syntax.DblQuoted:
-			for _, part := range n.Parts {
+			for _, part := range n.Parts { // a literal there has its backslashes
+				if lit, is := part.(*syntax.Lit); is {
+					escaped[lit] = true
+				}
 				p, is := part.(*syntax.ParamExp)
 				ok = ok && !n.Dollar && !(is && len(n.Parts) > 1 && (p.Param.Value == "@" || p.Index != nil))
 			}
@@ -379,7 +422,8 @@ func (r *run) parameter(s *state, p *syntax.ParamExp, bare map[string]bool) bool
 	name := p.Param.Value
 	env := environment{r, s}
 	if word, ok := p.Index.(*syntax.Word); p.Index != nil {
-		if !ok || s.vars[name].Kind != expand.Indexed || word.Lit() != "@" && word.Lit() != "*" && !integer.MatchString(word.Lit()) {
+		numbered := ok && integer.MatchString(word.Lit()) && slices.ContainsFunc(s.vars[name].List, isMany)
+		if !ok || numbered || s.vars[name].Kind != expand.Indexed || word.Lit() != "@" && word.Lit() != "*" && !integer.MatchString(word.Lit()) {
 			return false
 		}
 	}
@@ -500,10 +544,7 @@ func (r *run) counts(s *state, expr syntax.ArithmExpr) bool {
 
 // matches says whether a value is of a pattern: 1, 0, or -1 where that is not known.
 func (r *run) matches(s *state, value string, w *syntax.Word) int {
-	said := r.expanded(s, w, func(config *expand.Config) ([]string, error) {
-		found, err := expand.Pattern(config, w)
-		return []string{found}, err
-	})[0]
+	said := r.expanded(s, w, one(expand.Pattern))[0]
 	if said == "*" {
 		return 1
 	}
