@@ -43,7 +43,7 @@ def folder_of_programs(folder: Path, code: int) -> Path:
     programs.mkdir()
     env = " ".join(f'"${{{name}-unset}}"' for name in NAMES)
     for name in ("torchrun", "prog", "f", "g"):
-        note = f"printf '%s\\0' \"$@\" END {env} END >> \"$0.log\"\n" if name == "torchrun" else ""
+        note = f'printf \'%s\\0\' "$@" END {env} END >> "$0.log"\n' if name == "torchrun" else ""
         (programs / name).write_text(f"#!{shutil.which('bash')}\n{note}echo said; exit {code}\n")
         (programs / name).chmod(0o755)
     return programs
@@ -144,11 +144,13 @@ VALUES = (
     "${B:=new}", "'q'\"r\"\\s", "~", "a*b",
 )  # fmt: skip
 SIMPLE = (
-    "torchrun {0} {1}", "torchrun --a={0}", "A={0}", "B={0}", "C={0}", "export B={0}", "export A", "unset A", "N=3", "prog {0}",
+    "torchrun {0} {1}", "torchrun --a={0}", "A={0}", "B={0}", "C={0}", "export B={0}", "export A", "unset A", "N=3",
+    "prog {0}",
     "true", "false", ":", "A={0} torchrun {1}", "B={0} C={1}", "set -- {0} {1}", "shift", "f {0}", "g", "local A={0}",
     "eval \"torchrun {1}\"", "read B", "A+={0}", "set -e", "set +e", "[ {0} = {1} ]", "[ -n \"{0}\" ]", "test $N -gt 1",
-    "exit", "exit 3", "return", "return 1", "break", "continue", "trap 'torchrun trap' EXIT", "torchrun ${{PIPESTATUS[@]}}",
-    "export NNODES={0}", "readonly R={0}", "N=$((N+1))", "torchrun \"${{A}}\" $?", "cd /nowhere", "echo {0}", "((N+=1))",
+    "exit", "exit 3", "return", "return 1", "break", "continue", "trap 'torchrun trap' EXIT",
+    "torchrun ${{PIPESTATUS[@]}}",
+    "export NNODES={0}", "readonly R={0}", "N=$((N+1))", "torchrun \"${{A}}\" $?", "cd /", "echo {0}", "((N+=1))",
     "wait", "A=(a {0} 'c d')", "torchrun \"${{A[@]}}\" $A", "set -a", "set -o pipefail", "B=$(false)", "declare B={0}",
 )  # fmt: skip
 COMPOUND = (

@@ -19,12 +19,12 @@ const (
 	valueBytes   = 64 << 10
 	stepCount    = 20_000
 	commandCount = 1_000
-	nesting      = 60
+	nesting      = 200
 	scriptTime   = 500 * time.Millisecond
 	// rounds is how often a loop is followed as it is, before what it changes counts as unknown.
 	rounds = 16
 	// mostBrackets bounds how deep the parser calls itself.
-	mostBrackets = 4_000
+	mostBrackets = 16_000
 )
 
 // request is a script, and what is known of the shell that it is given to.
@@ -224,7 +224,7 @@ func (r *run) script(asked *request, before *state) []*state {
 	file := r.parse(asked.Script)
 	outer := *r
 	r.posix, r.source = asked.Shell != "bash", asked.Script
-	if foreign := r.posix && onlyBash(file) || strings.Contains(asked.Script, "\r"); foreign {
+	if foreign := r.posix && onlyBash(asked.Script, file) || strings.Contains(asked.Script, "\r"); foreign {
 		if r.exits() {
 			giveUp()
 		}
@@ -274,7 +274,7 @@ func (r *run) forget() {
 
 func (r *run) parse(text string) *syntax.File {
 	brackets := strings.Count(text, "(") + strings.Count(text, "{") + strings.Count(text, "`") + strings.Count(text, "!")
-	brackets += strings.Count(text, "[") + strings.Count(text, "-") + strings.Count(text, "~") + len(strings.Fields(text))/2
+	brackets += strings.Count(text, "[") + len(strings.Fields(text))/2
 	if len(text) > scriptBytes || brackets > mostBrackets || strings.ContainsFunc(text, isMark) {
 		giveUp()
 	}
@@ -286,41 +286,29 @@ func (r *run) parse(text string) *syntax.File {
 }
 
 // onlyBash says whether a script has what dash(1) does not know, or reads otherwise.
-func onlyBash(file *syntax.File) (found bool) {
+func onlyBash(text string, file *syntax.File) bool {
+	_, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(text), "")
+	found := err != nil
 	syntax.Walk(file, func(node syntax.Node) bool {
 		switch n := node.(type) {
-		case *syntax.TestClause, *syntax.ProcSubst, *syntax.ArrayExpr, *syntax.ArithmCmd, *syntax.LetClause,
-			*syntax.CoprocClause, *syntax.CStyleLoop, *syntax.ExtGlob, *syntax.TimeClause:
+		case *syntax.TestClause, *syntax.ArithmCmd, *syntax.LetClause, *syntax.TimeClause:
 			found = true
-		case *syntax.FuncDecl:
-			found = found || n.RsrvWord
 		case *syntax.SglQuoted:
 			found = found || n.Dollar
 		case *syntax.DblQuoted:
 			found = found || n.Dollar
-		case *syntax.BinaryCmd:
-			found = found || n.Op == syntax.PipeAll
 		case *syntax.Redirect:
-			found = found || n.Op == syntax.RdrAll || n.Op == syntax.AppAll || n.Op == syntax.WordHdoc
-		case *syntax.ForClause:
-			found = found || n.Select || n.Braces
-		case *syntax.CaseItem:
-			found = found || n.Op != syntax.Break
+			found = found || n.Op == syntax.RdrAll || n.Op == syntax.AppAll
+		case *syntax.Assign:
+			found = found || n.Append || n.Name == nil && strings.HasPrefix(n.Value.Lit(), "-")
 		case *syntax.DeclClause:
 			found = found || n.Variant.Value == "declare" || n.Variant.Value == "typeset"
-			found = found || len(n.Args) > 0 && n.Args[0].Name == nil && strings.HasPrefix(n.Args[0].Value.Lit(), "-")
-		case *syntax.Assign:
-			found = found || n.Append || n.Index != nil
-		case *syntax.ParamExp:
-			found = found || n.Slice != nil || n.Repl != nil || n.Excl || n.Index != nil || n.Param.Value == "PIPESTATUS"
-			found = found || n.Exp != nil && n.Exp.Op >= syntax.UpperFirst
 		case *syntax.CallExpr:
-			for i, each := range n.Args {
-				lit := each.Lit()
-				braces := *each
-				found = found || syntax.SplitBraces(&braces) || i == 0 && slices.Contains([]string{"source", "function", "alias"}, lit)
-				found = found || lit == "pipefail" || lit == "==" && strings.HasPrefix(n.Args[0].Lit(), "[")
+			for _, each := range n.Args {
+				lit, braces := each.Lit(), *each
+				found = found || syntax.SplitBraces(&braces) || lit == "pipefail" || lit == "==" && n.Args[0].Lit() == "["
 			}
+			found = found || len(n.Args) > 0 && slices.Contains([]string{"source", "alias"}, n.Args[0].Lit())
 		}
 		return !found
 	})
@@ -571,10 +559,10 @@ func (r *run) loop(s *state, by string, cond, body, post func(*state)) {
 	r.loops = append(r.loops, mine)
 	uncertain, left := r.uncertain, &state{dead: true}
 	last := status{sure: true, way: "condition", by: by}
-	for round := 0; !s.dead && round < rounds+4; round++ {
+	for round := 0; !s.dead; round++ {
 		head := s.clone()
-		if cond(s); len(mine.continued) > 0 {
-			giveUp() // in the condition itself
+		if cond(s); len(mine.continued) > 0 || round > 2*rounds { // in the condition itself
+			giveUp()
 		}
 		r.branch(s, true, func(*state) {}, func(s *state) {
 			gone := s.clone()
@@ -596,9 +584,8 @@ func (r *run) loop(s *state, by string, cond, body, post func(*state)) {
 			post(s)
 		}
 		if round >= rounds || !left.dead {
-			if r.join(s, head); round >= rounds && equal(s, head) {
-				s.dead = true
-			}
+			r.join(s, head)
+			s.dead = round > 0 && equal(s, head)
 		}
 	}
 	r.uncertain = uncertain
@@ -784,7 +771,7 @@ func (r *run) finish(s *state) (ends []*state) {
 func (r *run) eval(s *state, text string) {
 	source, depth := r.source, r.depth
 	file := r.parse(text)
-	if r.depth++; r.depth > nesting || r.posix && onlyBash(file) {
+	if r.depth++; r.depth > nesting || r.posix && onlyBash(text, file) {
 		giveUp()
 	}
 	r.source = text
@@ -859,7 +846,9 @@ func (r *run) join(s, other *state) {
 
 // equal says whether one more round of a loop changes nothing.
 func equal(a, b *state) bool {
-	return maps.EqualFunc(a.vars, b.vars, same) && slices.Equal(a.params, b.params)
+	return maps.EqualFunc(a.vars, b.vars, same) && slices.Equal(a.params, b.params) && maps.Equal(a.funcs, b.funcs) &&
+		a.failed == b.failed && a.followed == b.followed && a.partial == b.partial && a.status.code == b.status.code &&
+		a.errexit == b.errexit && a.pipefail == b.pipefail && a.mixed == b.mixed
 }
 
 func same(a, b expand.Variable) bool {

@@ -245,7 +245,7 @@ func (r *run) fields(s *state, words []*syntax.Word) (found []string) {
 	for _, w := range words {
 		each := r.expanded(s, w, expand.Fields)
 		for i := range each {
-			if unknownText(each[i]) && !quoted(w) {
+			if unknownText(each[i]) && !quoted(w) && r.statusOf(each[i]) == nil {
 				each[i] += many
 			}
 		}
@@ -423,7 +423,7 @@ func (r *run) parameter(s *state, p *syntax.ParamExp, bare map[string]bool) bool
 	env := environment{r, s}
 	if word, ok := p.Index.(*syntax.Word); p.Index != nil {
 		numbered := ok && integer.MatchString(word.Lit()) && slices.ContainsFunc(s.vars[name].List, isMany)
-		if !ok || numbered || s.vars[name].Kind != expand.Indexed || word.Lit() != "@" && word.Lit() != "*" && !integer.MatchString(word.Lit()) {
+		if !ok || numbered || env.Get(name).Kind != expand.Indexed || word.Lit() != "@" && word.Lit() != "*" && !integer.MatchString(word.Lit()) {
 			return false
 		}
 	}
@@ -452,30 +452,14 @@ func (r *run) parameter(s *state, p *syntax.ParamExp, bare map[string]bool) bool
 	}
 	if p.Repl != nil {
 		anchored := p.Repl.Orig == nil || strings.HasPrefix(r.text(p.Repl.Orig), "#") || strings.HasPrefix(r.text(p.Repl.Orig), "%")
-		return !anchored && r.settled(s, p.Repl.Orig) && r.settled(s, p.Repl.With)
+		return !anchored && settled(p.Repl.Orig) && settled(p.Repl.With)
 	}
-	return p.Exp == nil || p.Exp.Op != syntax.OtherParamOps && ascii(env.Get(name).Str) && r.settled(s, p.Exp.Word)
+	return p.Exp == nil || p.Exp.Op != syntax.OtherParamOps && ascii(env.Get(name).Str) && settled(p.Exp.Word)
 }
 
 // settled says whether a pattern is the same wherever it runs.
-func (r *run) settled(s *state, w *syntax.Word) (ok bool) {
-	ok = true
-	if w == nil {
-		return ok
-	}
-	syntax.Walk(w, func(node syntax.Node) bool {
-		switch n := node.(type) {
-		case *syntax.CmdSubst, *syntax.ArithmExp, *syntax.ProcSubst, *syntax.ExtGlob:
-			ok = false
-		case *syntax.Lit:
-			ok = ok && !strings.ContainsAny(n.Value, "[]\\&()|")
-		case *syntax.ParamExp:
-			v, there := s.vars[n.Param.Value]
-			ok = ok && n.Short && there && !unknownVariable(v) && !strings.ContainsAny(v.Str, "[]\\&()|")
-		}
-		return ok
-	})
-	return ok
+func settled(w *syntax.Word) bool {
+	return w == nil || len(w.Parts) == 0 || w.Lit() != "" && !strings.ContainsAny(w.Lit(), `[]\&()|`)
 }
 
 func ascii(text string) bool {

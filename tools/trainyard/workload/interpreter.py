@@ -45,7 +45,7 @@ def answer(request: str) -> dict[str, Any]:
 def _started() -> "Popen[bytes]":
     global _process
     if _process is None or _process[0] != os.getpid():
-        command = [PROGRAM, "-scripts", f"-memory-bytes={limits.RENDER_BYTES}"]
+        command = [str(PROGRAM), "-scripts", f"-memory-bytes={limits.RENDER_BYTES}"]
         try:
             with unbounded():
                 started = Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, bufsize=0)

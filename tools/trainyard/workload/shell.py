@@ -1,12 +1,12 @@
 """Taking a shell script apart into the commands that it runs, without running anything.
 
-The renderer follows the script as bash(1) does, with the grammar and the expansions of mvdan.cc/sh. What only a running
-shell can know (another program's output or exit code, a file, a variable that nobody sets) makes a word not known; where
-it decides what runs, both ways are followed, and what comes after is what both agree on.
+The renderer follows the script as bash(1) does, with the grammar and expansions of mvdan.cc/sh. What only a running
+shell can know (a program's output or exit code, a file, a variable that nobody sets) makes a word not known. Where it
+decides what runs, both ways are followed, and what comes after is what both agree on.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
