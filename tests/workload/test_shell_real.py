@@ -25,7 +25,7 @@ SPOT = unit("{apiVersion: v1, kind: Pod, metadata: {name: pod}}").objects[0].at(
 GIVEN = {"GIVEN": "g", "EMPTY": "", "A": "x-1.y", "N": "2", "S": "p  q"}
 ENV = {name: EnvVar(name, value, SPOT, raw=value) for name, value in GIVEN.items()}
 NAMES = ("NNODES", "MASTER_ADDR", "A", "B")
-SCRIPTS = yaml.safe_load((Path(__file__).parent / "inputs" / "shell_scripts.yaml").read_text())
+SCRIPTS = yaml.safe_load((Path(__file__).parent / "shell_scripts.yaml").read_text())
 SHELLS = [shell for shell in ("bash", "dash") if shutil.which(shell)]
 
 

@@ -17,7 +17,7 @@ _process: tuple[int, "Popen[bytes]"] | None = None
 
 @lru_cache(maxsize=4096)
 def answer(request: str) -> dict[str, Any]:
-    """What the renderer says about a request, both as JSON; see `request` and `reply` in tools/go/render/shell.go.
+    """What the renderer says about a request, both as JSON; see `request` and `reply` in tools/go/render/script.go.
 
     Empty where a script breaks it or takes too long. Fault where it does not start.
     """
