@@ -110,8 +110,9 @@ def _fits(read: Sequence[tuple[str, bool]], words: Sequence[str]) -> bool:
 def check(folder: Path, script: str, shell: str) -> None:
     read = launches(script, shell)
     whole = commands(Script(script, SPOT, shell, (), (), ENV))
-    if not whole or any(c.words[0].text == "eval" and not all(word.known for word in c.words) for c in whole):
-        return
+    unknown_text = any(each.words[0].text == "eval" and not all(word.known for word in each.words) for each in whole)
+    if unknown_text or not any(word.known for each in whole for word in each.words):
+        return  # nothing is said
     may_end = re.search(r"\b(exit|return|break|continue|set -e)\b", script) is not None
     for code in (0, 1):
         real = calls(folder, script, shell, code)

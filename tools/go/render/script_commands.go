@@ -17,9 +17,11 @@ func (r *run) simple(s *state, c *syntax.CallExpr) {
 	args := r.fields(s, c.Args)
 	if len(args) == 0 {
 		r.assignments(s, c.Assigns, false)
-		if s.having(status{sure: true, way: "after", by: r.text(c)}); r.subst != nil {
-			s.status.code, s.status.sure = r.subst.code, r.subst.sure
+		done := status{sure: true, way: "after", by: r.text(c)}
+		if r.subst != nil {
+			done.code, done.sure = r.subst.code, r.subst.sure
 		}
+		s.having(done)
 		return
 	}
 	if len(c.Assigns) == 0 {
@@ -44,7 +46,7 @@ func (r *run) simple(s *state, c *syntax.CallExpr) {
 func (r *run) assignments(s *state, all []*syntax.Assign, exported bool) {
 	for _, each := range all {
 		v := r.assigned(s, each)
-		v.Exported = v.Exported || exported
+		v.Exported, v.Local = v.Exported || exported, v.Local && !exported
 		r.assign(s, each.Name.Value, v)
 	}
 }
@@ -53,7 +55,7 @@ func (r *run) assignments(s *state, all []*syntax.Assign, exported bool) {
 func (r *run) assigned(s *state, each *syntax.Assign) expand.Variable {
 	name := each.Name.Value
 	v := s.vars[name]
-	now := expand.Variable{Set: true, Exported: v.Exported || s.allexport, Kind: expand.String}
+	now := expand.Variable{Set: true, Exported: v.Exported || s.allexport, Local: v.Local && !s.allexport, Kind: expand.String}
 	switch {
 	case each.Index != nil || v.Map != nil:
 		now.Str = r.literal(s, each.Value) + r.mark("$"+name)
@@ -102,11 +104,11 @@ func (r *run) declare(s *state, c *syntax.DeclClause) {
 					r.frame.locals[name] = &outer
 				}
 				if old = (expand.Variable{Exported: old.Exported}); r.posix && there {
-					old = r.vague(name, old.Exported) // dash keeps the value, bash does not
+					old = r.vague(name, old, old) // dash keeps the value, bash does not
 				}
 			}
 		} else if naked && !there {
-			old = r.vague(name, false) // the image may set it
+			old = r.vague(name, expand.Variable{}, expand.Variable{}) // the image may set it
 		}
 		if old.ReadOnly && !naked {
 			giveUp()
@@ -114,7 +116,9 @@ func (r *run) declare(s *state, c *syntax.DeclClause) {
 		if naked {
 			v = old
 		}
-		v.Exported = (v.Exported || export || strings.Contains(mode, "x")) && !strings.Contains(mode, "n")
+		if export || strings.Contains(mode, "x") {
+			v.Exported, v.Local = !strings.Contains(mode, "n"), false
+		}
 		v.ReadOnly = c.Variant.Value == "readonly" || strings.Contains(mode, "r")
 		s.vars[name] = v
 	}
@@ -152,7 +156,7 @@ func (r *run) declare(s *state, c *syntax.DeclClause) {
 				s.partial = true
 			} else {
 				v := text(value)
-				v.Exported = s.vars[name].Exported || s.allexport
+				v.Exported, v.Local = s.vars[name].Exported || s.allexport, s.vars[name].Local && !s.allexport
 				one(name, v, !assigns)
 			}
 		}
@@ -281,7 +285,7 @@ func (r *run) exported(s *state) (set map[string]*string, unset []string) {
 			if given {
 				unset = append(unset, name)
 			}
-		case unknownText(v.Str):
+		case unknownText(v.Str) || v.Local:
 			if !given || before != nil {
 				set[name] = nil
 			}

@@ -208,12 +208,12 @@ func (r *run) join(s, other *state) {
 	}
 	for name, v := range other.vars {
 		if mine, ok := s.vars[name]; !ok || !same(mine, v) {
-			s.vars[name] = r.vague(name, mine.Exported || v.Exported)
+			s.vars[name] = r.vague(name, mine, v)
 		}
 	}
 	for name, mine := range s.vars {
 		if _, ok := other.vars[name]; !ok {
-			s.vars[name] = r.vague(name, mine.Exported)
+			s.vars[name] = r.vague(name, mine, expand.Variable{})
 		}
 	}
 	for name, f := range other.funcs {
@@ -270,12 +270,13 @@ func equal(a, b *state) bool {
 }
 
 func same(a, b expand.Variable) bool {
-	return a.Set == b.Set && a.Exported == b.Exported && a.Kind == b.Kind && a.Str == b.Str && slices.Equal(a.List, b.List)
+	return a.Set == b.Set && a.Exported == b.Exported && a.Local == b.Local && a.Kind == b.Kind && a.Str == b.Str && slices.Equal(a.List, b.List)
 }
 
-// vague is a variable that is set to what nobody knows.
-func (r *run) vague(name string, exported bool) expand.Variable {
-	return expand.Variable{Set: true, Exported: exported, Kind: expand.String, Str: r.mark("$" + name)}
+// vague is a variable that is set to what nobody knows, one or the other. Local says that it may be exported or not.
+func (r *run) vague(name string, a, b expand.Variable) expand.Variable {
+	may := a.Exported != b.Exported || a.Local || b.Local
+	return expand.Variable{Set: true, Exported: a.Exported || b.Exported, Local: may, Kind: expand.String, Str: r.mark("$" + name)}
 }
 
 func b2i(b bool) int {

@@ -149,7 +149,7 @@ func (r *run) set(s *state, name, value string) {
 		giveUp()
 	}
 	v := text(r.sized(value))
-	v.Exported = s.vars[name].Exported || s.allexport
+	v.Exported, v.Local = s.vars[name].Exported || s.allexport, s.vars[name].Local && !s.allexport
 	r.assign(s, name, v)
 }
 
@@ -184,7 +184,7 @@ func (r *run) config(s *state) *expand.Config {
 
 // substituted is the output of a command substitution.
 func (r *run) substituted(s *state, subst *syntax.CmdSubst) string {
-	output, tested := r.substInto, r.tested
+	output, tested, lost, asked := r.substInto, r.tested, r.lost, r.asked
 	r.substInto, r.tested = &strings.Builder{}, 0
 	r.captured++
 	end := r.apart(s, func(sub *state) {
@@ -196,7 +196,7 @@ func (r *run) substituted(s *state, subst *syntax.CmdSubst) string {
 	})
 	r.captured--
 	said := r.sized(r.substInto.String())
-	r.substInto, r.tested = output, tested
+	r.substInto, r.tested, r.lost, r.asked = output, tested, lost, asked
 	if s.failed, s.followed = end.failed, end.followed; end.dead {
 		giveUp()
 	}
