@@ -24,7 +24,7 @@ from trainyard.workload.command import script_of
 from trainyard.workload.environment import expand
 from trainyard.workload.exit_code import hidden
 from trainyard.workload.model import EnvVar, Word
-from trainyard.workload.shell import Command, commands
+from trainyard.workload.shell import Command, Script, commands
 from trainyard.yaml.fieldpath import format_path
 from trainyard.yaml.mistakes import lines_of
 from trainyard.yaml.nodes import Node, load_documents, load_embedded
@@ -161,7 +161,7 @@ def env(data: bytes) -> None:
     assert len(value) <= len(rest) + 200_000
     if "$" not in rest:
         assert value == rest
-    for command in commands(rest, _SPOT, known):
+    for command in commands(Script(rest, _SPOT, "bash", (), (), known)):
         assert all(isinstance(word.text, str) for word in command.words)
     words = tuple(Word(text, _SPOT) for text in ("bash", "-c", rest))
     found = hidden(Command(words, known), lambda command: script_of(command, lambda _: None), _launches)

@@ -2,13 +2,15 @@
 
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.workload.manifests import unit
+from trainyard.workload import interpreter
 from trainyard.workload.model import EnvVar, Word
-from trainyard.workload.shell import Command, commands
+from trainyard.workload.shell import Command, Script, commands
 
 SPOT = unit("{apiVersion: v1, kind: Pod, metadata: {name: pod}}").objects[0].at("spec")
 GIVEN = {"NODES": "4", "JOB": "vit", "EMPTY": "", "FLAGS": "--amp  --seed 1", "SPACED": " a "}
@@ -37,6 +39,12 @@ SCRIPTS = {
     "tilde-inside": "torchrun a~b",
     "subshell": "(torchrun a; torchrun b)",
     "pipe": "torchrun a | cat",
+    "arithmetic": "torchrun $((NODES * 2))",
+    "suffix": "torchrun ${NODES%%:*}",
+    "condition": "if [ -n x ]; then A=1; else A=2; fi; torchrun $A",
+    "condition-of-a-variable": "A=1; [ $NODES = 4 ] && A=2; torchrun $A",
+    "or": "false || A=1; torchrun $A",
+    "unset": "unset NODES; torchrun $NODES",
 }
 ARGUMENTS = ("name", "first arg", "second")
 
@@ -46,7 +54,7 @@ def launches(found: tuple[Command, ...]) -> list[list[str]]:
 
 
 def taken_apart(script: str) -> tuple[Command, ...]:
-    return commands(script, SPOT, ENV, arguments=[Word(text, SPOT) for text in ARGUMENTS])
+    return commands(Script(script, SPOT, "bash", (), tuple(Word(text, SPOT) for text in ARGUMENTS), ENV))
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
@@ -69,16 +77,10 @@ def test_words_are_those_that_bash_passes(script: str, tmp_path: Path) -> None:
         "torchrun --rdzv_id=$RANDOM",
         "torchrun $(nproc)",
         "torchrun `nproc`",
-        "torchrun $((NODES * 2))",
         "torchrun $ABSENT",
         "torchrun ${HOSTNAME:-x}",
-        "torchrun ${NODES%%:*}",
-        "if [ -n x ]; then A=1; else A=2; fi; torchrun $A",
         "for A in 1 2; do torchrun $A; done",
-        "A=1; [ $NODES = 4 ] && A=2; torchrun $A",
-        "false || A=1; torchrun $A",
         "read A; torchrun $A",
-        "unset NODES; torchrun $NODES",
         "A=$(hostname); torchrun $A",
         "source /etc/settings; torchrun ${ABSENT:-1}",
     ],
@@ -95,16 +97,59 @@ def test_only_exported_variables_reach_a_command() -> None:
     assert set(second) - set(GIVEN) == {"B", "D"}
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        "x" * 100_000,
-        "A=aaaaaaaaaaaaaaaa;" + "A=$A$A;" * 100 + "torchrun $A",
-        "${A:-" * 5000,
-        "A='" + "a " * 8000 + "';torchrun " + "$A " * 3000,
-        "torchrun $(" * 3000,
-    ],
-    ids=["long", "doubling", "nested", "splitting", "open"],
-)
-def test_a_script_made_to_grow_ends_soon(script: str) -> None:
-    assert len(taken_apart(script)) <= 1
+GROWING = {
+    "long": "x" * 100_000,
+    "doubling": "A=aaaaaaaaaaaaaaaa;" + "A=$A$A;" * 100 + "torchrun $A",
+    "nested": "${A:-" * 5000,
+    "splitting": "A='" + "a " * 8000 + "';torchrun " + "$A " * 3000,
+    "open": "torchrun $(" * 3000,
+    "megabyte": "torchrun x\n" * 90_000,
+    "braces": "torchrun {1..1000000000}",
+    "braces-of-braces": "torchrun " + "{1..100}" * 9,
+    "recursion": "f() { f; }; f",
+    "fork-bomb": ":(){ :|:& };:",
+    "tree-of-calls": "f() { g; g; }; g() { h; h; }; h() { f; f; }; f",
+    "nested-arithmetic": "torchrun " + "$(($(" * 6000,
+    "brackets": "torchrun $((" + "(" * 10_000 + "1" + ")" * 10_000 + "))",
+    "signs": "torchrun $((" + "-" * 30_000 + "1))",
+    "subshells": "(" * 16_000,
+    "conditions": "if a; then " * 2500,
+    "else-if": "if a; then b; " + "elif a; then b; " * 1900 + "fi",
+    "chain": "a || " * 6000 + "b",
+    "pipe": "a|" * 16_000 + "b",
+    "loops-in-loops": "for i in 1 2 3 4 5 6 7 8; do " * 8 + "torchrun x; " + "done; " * 8,
+    "variables": "".join(f"A{i}=1;" for i in range(3000)) + "if x; then y; fi;" * 500,
+    "power": "torchrun $((2**99999999999))",
+    "format": "torchrun $(printf '%999999999d' 1)",
+    "eval": """A='eval "$A"'; eval "$A" """,
+    "private-runes": "torchrun \U000f0000 \U000f0001",
+}
+
+
+@pytest.mark.parametrize("script", GROWING.values(), ids=GROWING.keys())
+def test_a_script_made_to_grow_ends_soon_and_the_renderer_goes_on(script: str) -> None:
+    taken_apart("torchrun first")
+    process, start = interpreter._process, time.monotonic()
+
+    found = taken_apart(script)
+
+    assert len(launches(found)) <= 1
+    assert time.monotonic() - start < 3
+    assert interpreter._process is process
+
+
+def test_a_loop_without_end_is_followed_for_some_rounds() -> None:
+    assert launches(taken_apart("while :; do torchrun a; done; torchrun b")) == [["a"]]
+
+
+def test_nothing_of_this_machine_is_read_written_or_listed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("torchrun from-a-file")
+    script = f"""
+    cd {tmp_path}; source ./file; A=$(<file); B=$(cat file); echo text > written; mkfifo pipe; exec 3<>file
+    torchrun * {tmp_path}/f* ~root "$A" "$B" <(cat file) $(command -v torchrun) $HOME $PWD $$ $UID $RANDOM $HOSTNAME
+    """
+
+    (found,) = [each for each in taken_apart(script) if each.words[0].text == "torchrun"]
+
+    assert not any(word.known for word in found.words[1:])
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

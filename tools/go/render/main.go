@@ -1,8 +1,9 @@
 // Render builds kustomizations as the stock `kustomize build` does, many in one process.
 //
 // It reads folder names from standard input, one a line, relative to the folder given as -root, and writes one line of
-// JSON for each to standard output, in the order of the names. It is made for input from strangers: no path leaves the
-// root, nothing is fetched, started or written, and memory is bounded. See the constants below for its exit codes.
+// JSON for each to standard output, in the order of the names. With -scripts, it reads shell scripts in the place of
+// folders, and says what they run. It is made for input from strangers: no path leaves the root, nothing is fetched,
+// started or written, and memory is bounded. See the constants below for its exit codes.
 package main
 
 import (
@@ -40,6 +41,7 @@ func main() {
 	flags := flag.NewFlagSet("render", flag.ContinueOnError)
 	root := flags.String("root", ".", "folder that no path may leave")
 	withYAML := flags.Bool("yaml", false, "also give what kustomize build prints")
+	scripts := flags.Bool("scripts", false, "follow scripts, and render nothing")
 	memory := flags.Uint64("memory-bytes", 2<<30, "memory of this process; beyond it, it ends with exit code 3")
 	flags.Int64Var(&bounds.fileBytes, "file-bytes", 4<<20, "size of one file")
 	flags.IntVar(&bounds.nodes, "nodes", 200_000, "YAML nodes of one file, its aliases expanded")
@@ -54,7 +56,13 @@ func main() {
 	os.Stdout = os.Stderr
 	cutOff()
 	go watch(*memory)
-	if err := serve(os.Stdin, output, *root, bounds, *withYAML); err != nil {
+	err := error(nil)
+	if *scripts {
+		err = serveScripts(os.Stdin, output)
+	} else {
+		err = serve(os.Stdin, output, *root, bounds, *withYAML)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "render:", err)
 		os.Exit(exitUsage)
 	}

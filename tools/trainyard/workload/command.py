@@ -1,15 +1,15 @@
 """A container's command line: its words as the kubelet passes them, and the commands inside `sh -c`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from trainyard.objects.objects import Spot
 from trainyard.workload.environment import Environment, expand
-from trainyard.workload.model import EnvVar, Word
+from trainyard.workload.model import Word
 from trainyard.workload.plain import sequence
-from trainyard.workload.shell import Command, commands
+from trainyard.workload.shell import Command, Script, commands
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 _WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
@@ -17,22 +17,6 @@ _NESTED = 4
 
 Read = Callable[[str], tuple[str, Spot] | None]
 """The text of a file by its path, and the field that holds it; None where no manifest tells."""
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A script that a command gives to a shell."""
-
-    text: str
-    spot: Spot
-    """The field that holds it."""
-    shell: str
-    """The name of the program: bash, sh."""
-    options: tuple[str, ...]
-    """The shell's own: `-ec`, `-o`, `pipefail`."""
-    arguments: tuple[Word, ...]
-    env: Mapping[str, EnvVar]
-    complete: bool
 
 
 def command_line(
@@ -97,8 +81,7 @@ def _taken_apart(command: Command, levels: int, read: Read) -> tuple[Command, ..
     found = script_of(command, read)
     if found is None or levels == 0:
         return (command,)
-    inner = commands(found.text, found.spot, found.env, complete=found.complete, arguments=found.arguments)
-    held = (each if command.certain else replace(each, certain=False) for each in inner)
+    held = (each if command.certain else replace(each, certain=False) for each in commands(found))
     return tuple(part for each in held for part in _taken_apart(each, levels - 1, read))
 
 

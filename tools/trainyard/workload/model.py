@@ -47,8 +47,6 @@ class Word:
     """The item of `command` or `args` that holds it."""
     known: bool = True
     """False where a variable in it could not be resolved."""
-    written: str = field(default="", compare=False, repr=False)
-    """As its script has it, with quotes and variables; empty for a word of no script."""
 
 
 @dataclass(frozen=True, slots=True)
