@@ -251,10 +251,11 @@ def test_nothing_survives_a_caller_that_is_killed(slow: Path, how: signal.Signal
 
 
 def children(parent: int | None = None) -> set[int]:
-    """Renderers that a process, by default this one, has started."""
+    """Renderers of folders that a process, by default this one, has started."""
     listing = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], check=True, capture_output=True, text=True).stdout
     rows = (line.split(maxsplit=2) for line in listing.splitlines())
-    return {int(pid) for pid, ppid, args in rows if int(ppid) == (parent or os.getpid()) and str(PROGRAM) in args}
+    started = [(int(pid), args) for pid, ppid, args in rows if int(ppid) == (parent or os.getpid())]
+    return {pid for pid, args in started if str(PROGRAM) in args and "-scripts" not in args}
 
 
 def alive(process: int) -> bool:

@@ -24,8 +24,8 @@ RENDER_SECONDS = 60
 RENDER_BYTES = 2 * 1024 * 1024 * 1024
 """Memory of one renderer process."""
 
-SCRIPT_SECONDS = 5
-"""Wall time of the renderer for one shell script, which it gives up itself after half a second."""
+SCRIPT_SECONDS = 20
+"""Wall time of the renderer for one shell script, which it gives up itself after half a second of processor time."""
 
 RENDERED_BYTES = 64 * 1024 * 1024
 """What one folder may render to."""

@@ -100,7 +100,7 @@ func follow(asked *request) (told reply) {
 			told = reply{}
 		}
 	}()
-	r := &run{request: asked, until: time.Now().Add(scriptTime), markOf: map[string]string{}, index: map[place]*command{}}
+	r := &run{request: asked, until: spent() + scriptTime, markOf: map[string]string{}, index: map[place]*command{}}
 	r.marks = []mark{{}} // many
 	ends := r.script(asked, &state{})
 	told = reply{Known: true, Commands: r.found}

@@ -44,7 +44,7 @@ def answer(request: str) -> dict[str, Any]:
 
 def _started() -> "Popen[bytes]":
     global _process
-    if _process is None or _process[0] != os.getpid():
+    if _process is None or _process[0] != os.getpid() or _process[1].poll() is not None:
         command = [str(PROGRAM), "-scripts", f"-memory-bytes={limits.RENDER_BYTES}"]
         try:
             with unbounded():
