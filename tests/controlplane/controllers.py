@@ -265,11 +265,18 @@ def _installed(name: str, *kinds: str) -> list[Json]:
 
 
 def _mount(client: Client, secret: str, folder: Path) -> None:
-    """Write a Secret's data to the folder where its pod would have it, as far as there is any."""
+    """Write a Secret's data to the folder where its pod would have it, as far as there is any.
+
+    As with the kubelet, who reads a file meanwhile finds the whole of it, and what did not change is not written.
+    """
     namespace, _, name = secret.partition("/")
     found = client.get({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": name}})
     for key, value in found.get("data", {}).items():
-        (folder / key).write_bytes(base64.b64decode(value))
+        file, content = folder / key, base64.b64decode(value)
+        if not file.exists() or file.read_bytes() != content:
+            written = folder / f".{key}"
+            written.write_bytes(content)
+            written.replace(file)
 
 
 @contextlib.contextmanager

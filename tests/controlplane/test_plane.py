@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -14,7 +15,7 @@ import pytest
 
 from tests.by_day import by_day
 from tests.controlplane.harness import HOME
-from trainyard.controlplane import Refused, running
+from trainyard.controlplane import Client, Refused, running
 from trainyard.controlplane.client import User
 from trainyard.controlplane.supervisor import PREFIX, sweep
 from trainyard.errors import Fault
@@ -211,3 +212,49 @@ def test_everybody_is_asked_for_over_one_connection() -> None:
 
         assert len(os.listdir("/proc/self/fd")) == files
         assert admin.list("v1", "Namespace")
+
+
+def test_a_policy_is_asked_once_its_parameters_are_read() -> None:
+    """A server whose disk is slow refuses everything that the policy is about until it has read them."""
+    limits = {"apiVersion": "example.com/v1", "kind": "Limit"}
+    admission = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "limit"}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    policy = {
+        "paramKind": limits,
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "object.metadata.name == params.metadata.name"}],
+    }
+    reference = {"name": "settings", "namespace": "default", "parameterNotFoundAction": "Deny"}
+    binding = {"policyName": "limit", "validationActions": ["Deny"], "paramRef": reference}
+    names = {"kind": "Limit", "plural": "limits", "singular": "limit"}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "limits.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "others", "namespace": "default"}}
+    with running() as plane, closing(plane.client()) as admin:
+        admin.create(definition)
+        admin.until("Limit", lambda: admin.serves("example.com/v1", "Limit"))
+        admin.create({**limits, "metadata": {"name": "settings", "namespace": "default"}})
+        admin.create({**admission, "kind": "ValidatingAdmissionPolicy", "spec": policy})
+        admin.create({**admission, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding})
+        os.kill(plane.pids["etcd"], signal.SIGSTOP)
+        time.sleep(2)  # the server looks for policies every second
+        threading.Timer(3, os.kill, (plane.pids["etcd"], signal.SIGCONT)).start()
+
+        said = admin.until("refusal", lambda: refusal(admin, settings))
+
+    assert "failed expression: object.metadata.name == params.metadata.name" in said
+
+
+def refusal(client: Client, item: dict[str, object]) -> str:
+    """Why the server does not take an object; empty where it does, as before a policy is in force."""
+    try:
+        client.create(item, dry_run=True)
+    except Refused as refused:
+        return str(refused)
+    return ""

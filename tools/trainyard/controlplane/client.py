@@ -17,6 +17,11 @@ APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 TIMEOUT_SECONDS = 60
+_NOT_READ_YET = "not yet synced to use for admission"
+"""What kube-apiserver refuses a request with while it still reads the objects that a policy takes its parameters from.
+
+It waits a second for them itself, which a busy machine may need longer than.
+"""
 
 Json = dict[str, Any]
 
@@ -104,12 +109,19 @@ class Client:
         query: Mapping[str, str] | None = None,
         kind: str = "application/json",
     ) -> Answer:
-        """One request. Refused where the server says no, Fault where it cannot be reached."""
-        code, text, headers = self._asked(method, path, body, query, kind)
-        answer = _document(text, code)
-        if code >= http.client.BAD_REQUEST:
-            raise Refused(code, answer)
-        return Answer(answer, tuple(map(_warning, headers.get_all("Warning") or ())))
+        """One request. Refused where the server says no, Fault where it cannot be reached.
+
+        A server that has not read the parameters of an admission policy yet is asked again, for TIMEOUT_SECONDS.
+        """
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while True:
+            code, text, headers = self._asked(method, path, body, query, kind)
+            answer = _document(text, code)
+            if code < http.client.BAD_REQUEST:
+                return Answer(answer, tuple(map(_warning, headers.get_all("Warning") or ())))
+            refused = Refused(code, answer)
+            if _NOT_READ_YET not in str(refused) or time.monotonic() > deadline:
+                raise refused
 
     def _asked(
         self, method: str, path: str, body: Any, query: Mapping[str, str] | None, kind: str
