@@ -65,7 +65,7 @@ class Attack:
 
 def attacks() -> list[Attack]:
     """All of them, in the order of the files."""
-    entries = [each for file in sorted(HERE.glob("*.yaml")) for each in yaml.safe_load(file.read_text())]
+    entries = [each for file in sorted(HERE.glob("*.yaml")) for each in yaml.load(file.read_text(), yaml.CSafeLoader)]
     return [_attack(entry, index) for index, entry in enumerate(entries)]
 
 

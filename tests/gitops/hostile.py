@@ -34,7 +34,7 @@ class Row:
 def rows(file: Path) -> list[Row]:
     """The rows of a table of changes."""
     lists = ("told", "shown")
-    found = yaml.safe_load(file.read_text())
+    found = yaml.load(file.read_text(), yaml.CSafeLoader)
     return [Row(**each | {name: tuple(sorted(each.get(name, ()))) for name in lists}) for each in found]
 
 

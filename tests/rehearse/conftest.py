@@ -11,11 +11,6 @@ AT_ONCE = 2
 Words = tuple[str, ...]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules whose rehearsals run beside one another come first: they take longest."""
-    items.sort(key=lambda item: "rehearsed" not in getattr(item, "fixturenames", ()))
-
-
 @pytest.fixture(scope="module")
 def ahead(request: pytest.FixtureRequest) -> Iterator[dict[Words, "Future[Rehearsed]"]]:
     """The rehearsals that the tests of a module ask for, under way."""

@@ -2,19 +2,28 @@
 
 import pytest
 
+from tests.by_day import marks, sample
 from tests.rehearse.rehearsing import Rehearsed, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
 INDEXED_JOB = "jobs/research/gpt2-124m"
 WORKERS = "gpt2-774m-worker-0,gpt2-774m-worker-1"
+KILLED = (INDEXED_JOB, "kill-rank@4", "fill-disk@20")
+LOST = ("jobs/research/llama-8b-code", "kill-node@4")
+PREEMPTED = ("jobs/research/llama-8b-sft", "preempt@4")
+SLOW = (INDEXED_JOB, "slow-disk=1Mi@4", "preempt@4")
+CUT = ("jobs/research/gpt2-774m", f"cut={WORKERS}@4")
+BY_DAY = sample((KILLED, LOST, PREEMPTED, SLOW, CUT), 1)
+"""The commit draws one; at night all happen."""
 
 
-def chaos(job: str, *events: str) -> pytest.MarkDecorator:
+def chaos(job_and_events: tuple[str, ...]) -> pytest.MarkDecorator:
     """A rehearsal of two ranks to which something happens."""
+    job, *events = job_and_events
     words = [word for event in events for word in ("--chaos", event)]
-    return pytest.mark.parametrize(
-        "rehearsed", [(job, "--gpus-per-node", "1", *words)], indirect=True, ids=["-".join(events)]
-    )
+    rehearsal = (job, "--gpus-per-node", "1", *words)
+    drawn = pytest.param(rehearsal, id="-".join(events), marks=marks(job_and_events, BY_DAY))
+    return pytest.mark.parametrize("rehearsed", [drawn], indirect=True)
 
 
 def survived(rehearsed: Rehearsed, last: int = 44) -> None:
@@ -29,7 +38,7 @@ def survived(rehearsed: Rehearsed, last: int = 44) -> None:
 
 
 @pytest.mark.claim("goes-on-from-newest")
-@chaos(INDEXED_JOB, "kill-rank@4", "fill-disk@20")
+@chaos(KILLED)
 def test_an_indexed_job_survives_a_killed_rank_and_a_full_disk_where_its_last_checkpoint_stays(
     rehearsed: Rehearsed,
 ) -> None:
@@ -37,22 +46,19 @@ def test_an_indexed_job_survives_a_killed_rank_and_a_full_disk_where_its_last_ch
     assert "was not saved: " in rehearsed.log
 
 
-@pytest.mark.long
 @pytest.mark.claim("goes-on-from-newest")
-@chaos("jobs/research/llama-8b-code", "kill-node@4")
+@chaos(LOST)
 def test_a_jobset_survives_a_lost_node(rehearsed: Rehearsed) -> None:
     survived(rehearsed)
 
 
-@pytest.mark.long
-@chaos("jobs/research/llama-8b-sft", "preempt@4")
+@chaos(PREEMPTED)
 def test_a_preempted_job_saves_and_goes_on(rehearsed: Rehearsed) -> None:
     survived(rehearsed)
     assert "told to stop: saving step" in rehearsed.log
 
 
-@pytest.mark.long
-@chaos(INDEXED_JOB, "slow-disk=1Mi@4", "preempt@4")
+@chaos(SLOW)
 def test_a_grace_that_is_longer_than_the_save_on_a_slow_disk(rehearsed: Rehearsed) -> None:
     survived(rehearsed)
     saves = [each for each in rehearsed.runs[0]["slow_saves"] if "/.step-" in each["folder"]]
@@ -63,6 +69,6 @@ def test_a_grace_that_is_longer_than_the_save_on_a_slow_disk(rehearsed: Rehearse
 
 
 @pytest.mark.claim("mpi-starts-anew")
-@chaos("jobs/research/gpt2-774m", f"cut={WORKERS}@4")
+@chaos(CUT)
 def test_an_mpi_job_survives_a_cut_between_its_workers(rehearsed: Rehearsed) -> None:
     survived(rehearsed)

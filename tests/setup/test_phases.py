@@ -17,9 +17,8 @@ case "$*" in *"$FAILS"*) exit 7 ;; esac
 """Says what it would run."""
 
 RUFF, TYPES, TRAINER_TYPES = "-m ruff check", "-m mypy --no-error-summary --exclude", "--python-executable"
-TESTS, TRAIN = "-m pytest -m not torch and not rehearsal and not long", "-m pytest -m torch and not long"
-REHEARSE = "-m pytest -m rehearsal and not long"
-ALL = [RUFF, TYPES, TRAINER_TYPES, TESTS, TRAIN, REHEARSE]
+TESTS, TRAIN = "-m pytest -m not torch and not long", "-m pytest -m torch and not long"
+ALL = [RUFF, TYPES, TRAINER_TYPES, TESTS, TRAIN]
 NIGHT = ["-m pytest -m long and not torch", "-m pytest -m long and torch", "-m pytest -m  -rs"]
 
 
@@ -41,11 +40,10 @@ def phases(checkout: Path) -> Path:
     [
         ("nothing", 0, ALL),
         (RUFF, 7, [RUFF]),
-        (TYPES, 7, [RUFF, TYPES, TESTS, REHEARSE]),
-        (TRAINER_TYPES, 7, [RUFF, TYPES, TRAINER_TYPES, TESTS, REHEARSE]),
+        (TYPES, 7, [RUFF, TYPES, TESTS]),
+        (TRAINER_TYPES, 7, [RUFF, TYPES, TRAINER_TYPES, TESTS]),
         (TESTS, 7, ALL),
         (TRAIN, 7, ALL),
-        (REHEARSE, 7, ALL),
     ],
 )
 def test_every_phase_counts(fails: str, code: int, run_anyway: list[str], phases: Path, run: Run) -> None:
@@ -74,8 +72,8 @@ def test_every_phase_of_the_night_counts(fails: str, phases: Path, run: Run) -> 
     assert [phase for phase in NIGHT if f"ran {phase}" in done.stdout] == NIGHT
 
 
-@pytest.mark.parametrize(("option", "cover"), [((), ""), (("--all",), "3"), (("--nightly",), "all")])
-def test_what_goes_together_is_drawn_as_widely_as_there_is_time(
+@pytest.mark.parametrize(("option", "cover"), [((), ""), (("--all",), ""), (("--nightly",), "all")])
+def test_all_that_goes_together_is_taken_at_night_alone(
     option: tuple[str, ...], cover: str, phases: Path, run: Run
 ) -> None:
     lines = run(phases / "tools/test", *option, FAILS="nothing").stdout.splitlines()

@@ -127,8 +127,7 @@ patch its pods.<!-- claim: goes-together -->
 `tests/product` makes such jobs from `jobs/research/gpt2-124m`, by a line of `kustomization.yaml` for
 each choice, and draws them so that every pair of choices below is in one of them, others with each commit.
 <!-- claim: every-pair-is-drawn -->
-`tools/test --all` draws every three that go together, and `tools/test --nightly` takes all.
-<!-- claim: every-pair-is-drawn -->
+`tools/test --nightly` takes all that go together.<!-- claim: every-pair-is-drawn -->
 No job has two patches.<!-- no claim: what was not tried -->
 
 - **L**: such jobs render, lint without an error or a warning against strict schemas, and have in their pods, as the
