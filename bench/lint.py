@@ -50,7 +50,7 @@ def repository(folder: Path, jobs: int) -> list[str]:
         file = job / "job.yaml"
         file.write_text(file.read_text().replace(f"name: {pattern}", f"name: {pattern}-{number}"))
         made.append(job.relative_to(folder).as_posix())
-    listing = [str(PYTHON), "-I", "-m", "trainyard.repository.listed", "--root", str(folder)]
+    listing = [str(PYTHON), "-I", "-m", "trainyard", "list-jobs", "--root", str(folder)]
     subprocess.run(listing, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     subprocess.run(["git", "init", "-q", folder], check=True)
     return made

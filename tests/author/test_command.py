@@ -143,7 +143,7 @@ def test_answers_that_end_early_write_nothing(repository: Path) -> None:
 def test_a_real_terminal(repository: Path) -> None:
     ours, theirs = pty.openpty()
     asked = subprocess.Popen(
-        [sys.executable, "-m", "trainyard.author", *COMPLETE, "--batch=128", "--learning-rate=2e-4"],
+        [sys.executable, "-m", "trainyard", "new-job", *COMPLETE, "--batch=128", "--learning-rate=2e-4"],
         cwd=repository,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(HOME / "tools"), "TERM": "dumb"},
         stdin=theirs,

@@ -40,7 +40,7 @@ def checkout(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "researcher@example.com")
     script = repository / "tools/new-job"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nPYTHONPATH={HOME}/tools exec {sys.executable} -P -m trainyard.author "$@"\n')
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={HOME}/tools exec {sys.executable} -P -m trainyard new-job "$@"\n')
     script.chmod(0o755)
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", "state")

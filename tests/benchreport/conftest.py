@@ -26,7 +26,7 @@ class Bench:
     folder: Path
 
     def __call__(self, *arguments: str) -> Said:
-        command = [*PYTHON, "-m", "trainyard.benchreport", *arguments]
+        command = [*PYTHON, "-m", "trainyard", "bench-report", *arguments]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120)
         return Said(done.returncode, done.stdout, done.stderr)
 

@@ -36,7 +36,7 @@ def environment(place: Path, tools: Path = HOME / "tools") -> dict[str, str]:
 
 def command(*arguments: str | Path) -> list[str]:
     """lint-jobs with this Python, without its set-up."""
-    return [sys.executable, "-P", "-m", "trainyard", *map(str, arguments)]
+    return [sys.executable, "-P", "-m", "trainyard", "lint-jobs", *map(str, arguments)]
 
 
 def copied_linter(place: Path) -> Path:

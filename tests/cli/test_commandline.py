@@ -16,7 +16,7 @@ from trainyard.errors import Fault, InputError, UsageError
 pytestmark = pytest.mark.commands
 
 HOME = Path(__file__).resolve().parents[2]
-PLAN = [sys.executable, "-P", "-m", "trainyard.plan"]
+PLAN = [sys.executable, "-P", "-m", "trainyard", "plan-job"]
 TOOLS = {"PATH": os.environ["PATH"], "PYTHONPATH": str(HOME / "tools")}
 
 

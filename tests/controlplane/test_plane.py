@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def start(folder: Path, *jobs: str) -> subprocess.Popen[bytes]:
     """verify-jobs as a user starts it, its temporary files in a folder of its own."""
     folder.mkdir(exist_ok=True)
     return subprocess.Popen(
-        [HOME / ".tools/lint/bin/python", "-I", "-m", "trainyard.verify", *jobs],
+        [HOME / ".tools/lint/bin/python", "-I", "-m", "trainyard", "verify-jobs", *jobs],
         cwd=HOME,
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
@@ -235,7 +236,11 @@ def test_a_policy_is_asked_once_its_parameters_are_read() -> None:
         "metadata": {"name": "limits.example.com"},
         "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
     }
-    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "others", "namespace": "default"}}
+    settings: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "others", "namespace": "default"},
+    }
     with running() as plane, closing(plane.client()) as admin:
         admin.create(definition)
         admin.until("Limit", lambda: admin.serves("example.com/v1", "Limit"))
@@ -251,7 +256,7 @@ def test_a_policy_is_asked_once_its_parameters_are_read() -> None:
     assert "failed expression: object.metadata.name == params.metadata.name" in said
 
 
-def refusal(client: Client, item: dict[str, object]) -> str:
+def refusal(client: Client, item: dict[str, Any]) -> str:
     """Why the server does not take an object; empty where it does, as before a policy is in force."""
     try:
         client.create(item, dry_run=True)

@@ -12,7 +12,7 @@ README = (HOME / "README.md").read_text()
 
 def lint(folder: Path) -> str:
     """What lint-jobs prints there."""
-    command = [sys.executable, "-m", "trainyard", "--no-cache", "jobs/research/gpt2-124m"]
+    command = [sys.executable, "-m", "trainyard", "lint-jobs", "--no-cache", "jobs/research/gpt2-124m"]
     environment = {"PYTHONPATH": str(HOME / "tools"), "PATH": "/usr/bin:/bin"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 

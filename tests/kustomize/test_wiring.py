@@ -177,7 +177,7 @@ class Copy:
 
     def lint(self, *arguments: str) -> tuple[int, str]:
         """What lint-jobs says of the first job."""
-        done = self.run("-m", "trainyard", "--no-cache", *arguments, "jobs/research/gpt2-124m")
+        done = self.run("-m", "trainyard", "lint-jobs", "--no-cache", *arguments, "jobs/research/gpt2-124m")
         return done.returncode, done.stdout + done.stderr
 
     def settings(self, job: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ TOOLS = Path(__file__).parents[2] / "tools"
 
 
 def lint_jobs(checkout: Checkout, *arguments: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-P", "-m", "trainyard", "--no-cache", *arguments]
+    program = [sys.executable, "-P", "-m", "trainyard", "lint-jobs", "--no-cache", *arguments]
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(TOOLS)}
     return subprocess.run(program, cwd=checkout.root, env=environment, capture_output=True, text=True, check=False)
 

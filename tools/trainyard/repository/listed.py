@@ -239,7 +239,3 @@ def _shown(jobs: dict[str, list[str]], form: str) -> str:
     if form == "json":
         return json.dumps(jobs, indent=2)
     return "\n".join("\n  ".join([cluster, *folders]) for cluster, folders in jobs.items())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,46 @@
+"""`python -m trainyard COMMAND` is what the commands of tools/ run."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.command import HOME
+from trainyard.__main__ import COMMANDS
+
+pytestmark = pytest.mark.commands
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "trainyard", *arguments]
+    return subprocess.run(command, env={"PYTHONPATH": str(HOME / "tools")}, capture_output=True, text=True, check=False)
+
+
+def test_each_command_of_tools_is_one_of_the_program() -> None:
+    wrappers = {file.name for file in (HOME / "tools").iterdir() if file.name.endswith(("-job", "-jobs", "-report"))}
+    assert wrappers == COMMANDS.keys()
+    for name in wrappers:
+        assert (HOME / "tools" / name).read_text().rstrip().endswith(f'-I -m trainyard {name} "$@"')
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_its_own_help(command: str) -> None:
+    done = run(command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: {command} ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), [((), "which command?"), (("lint",), "no command is called lint"), (("--all",), "--all")]
+)
+def test_what_is_no_command_is_refused_with_a_list(arguments: tuple[str, ...], words: str) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "lint-jobs" in done.stderr
+
+
+def test_help_lists_the_commands() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert all(command in done.stdout for command in COMMANDS)

@@ -1,7 +1,0 @@
-"""python -m trainyard.diff"""
-
-import sys
-
-from trainyard.diff.command import main
-
-sys.exit(main())

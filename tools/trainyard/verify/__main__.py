@@ -1,7 +1,0 @@
-"""The command line of verify-jobs."""
-
-import sys
-
-from trainyard.verify.command import main
-
-sys.exit(main())
