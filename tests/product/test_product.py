@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.bases.matrix import list_jobs
-from tests.by_day import ALL, COVER, seed
+from tests.by_day import ALL, COVER, sample, seed, takes_everything
 from tests.controlplane.harness import units_of
 from tests.product.combinations import (
     Combination,
@@ -88,6 +88,7 @@ def test_what_was_asked_for_is_in_the_pods(linted: Linted) -> None:
 
 
 @pytest.mark.controlplane
+@pytest.mark.parametrize("linted", clusters() if takes_everything() else sample(list(clusters()), 2), indirect=True)
 def test_a_real_api_server_takes_what_goes_together(linted: Linted) -> None:
     found = list(refusals([linted.units[folder] for folder in linted.jobs]))
     assert found == [], f"TRAINYARD_SEED={seed()} draws these"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.by_day import marks, sample
 from tests.rehearse.rehearsing import Rehearsed, rehearse, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
@@ -55,22 +56,36 @@ TrainingArguments(output_dir="/output", bf16=True)
 """
 
 
+GPU_BY_DAY = sample(("bf16", "cuda"), 1)
+
+
 @pytest.mark.claim("pods-reach-nothing", "what-this-machine-lacks")
 @pytest.mark.parametrize(
     ("program", "why"),
     [
-        (
+        pytest.param(
             ASKS_FOR_A_GPU,
             "a rehearsal has no GPU, and program-0 said: ValueError: Your setup doesn't support bf16/gpu.",
+            id="bf16",
+            marks=marks("bf16", GPU_BY_DAY),
         ),
-        ("import torch; torch.ones(1).cuda()", "a rehearsal has no GPU, and program-0 said: "),
-        ("import flash_attn", "the Python of a rehearsal has no flash_attn, which comes with the image"),
-        (
+        pytest.param(
+            "import torch; torch.ones(1).cuda()",
+            "a rehearsal has no GPU, and program-0 said: ",
+            id="cuda",
+            marks=marks("cuda", GPU_BY_DAY),
+        ),
+        pytest.param(
+            "import flash_attn",
+            "the Python of a rehearsal has no flash_attn, which comes with the image",
+            id="package",
+        ),
+        pytest.param(
             "import urllib.request; urllib.request.urlopen('https://huggingface.co')",
             "a rehearsal reaches nothing outside of the job, and program-0 said: socket.gaierror: ",
+            id="download",
         ),
     ],
-    ids=["bf16", "cuda", "package", "download"],
 )
 def test_what_this_machine_lacks_is_not_the_jobs_fault(tmp_path: Path, program: str, why: str) -> None:
     found = run(tmp_path, ["python", "-c", program])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.by_day import marks, sample
 from tests.controlplane.checkout import add_job, make_checkout
 from tests.rehearse.rehearsing import rehearse, said
 from trainyard.rehearse.load import load
@@ -41,9 +42,17 @@ def manifest(folder: Path, command: list[str], gpus: int = 1) -> None:
     (folder / "job.yaml").write_text(yaml.safe_dump_all(objects))
 
 
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "1", "python", "joins.py"]
 IN_TWO = "its pods met in 2 separate worlds, of 1, 1 ranks, and the job has 2 in one"
 IN_NONE = "2 pods took steps, and no rank of them joined another: the job has 2 ranks"
+ALONE = {
+    "torchrun --standalone --nproc-per-node=1 joins.py": IN_TWO,
+    "deepspeed --num_gpus=1 joins.py": IN_TWO,
+    "mpirun --allow-run-as-root --oversubscribe -np 1 python joins.py": IN_TWO,
+    "accelerate launch joins.py": IN_NONE,
+    "python joins.py": IN_NONE,
+}
+"""What each of two pods runs, and what is told of it."""
+BY_DAY = sample(sorted(ALONE), 2)
 
 
 @pytest.mark.claim("worlds-of-their-own")
@@ -51,14 +60,7 @@ IN_NONE = "2 pods took steps, and no rank of them joined another: the job has 2 
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("command", "told"),
-    [
-        (["torchrun", "--standalone", "--nproc-per-node=1", "joins.py"], IN_TWO),
-        pytest.param(["deepspeed", "--num_gpus=1", "joins.py"], IN_TWO, marks=pytest.mark.long),
-        (MPIRUN, IN_TWO),
-        pytest.param(["accelerate", "launch", "joins.py"], IN_NONE, marks=pytest.mark.long),
-        (["python", "joins.py"], IN_NONE),
-    ],
-    ids=lambda each: each[0] if isinstance(each, list) else "",
+    [pytest.param(each.split(), ALONE[each], id=each.split()[0], marks=marks(each, BY_DAY)) for each in ALONE],
 )
 def test_pods_that_train_alone_do_not_pass(tmp_path: Path, command: list[str], told: str) -> None:
     manifest(tmp_path, command)
