@@ -94,12 +94,11 @@ class Maker:
         return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {"template": {"spec": self.pod()}}}
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_patches(seed: int, tmp_path: Path) -> None:
-    assert RENDER.exists(), "the renderer is not built: run ./tools/test once"
+def trees(root: Path, seed: int) -> list[str]:
+    """Write folders of an object and a patch or two each. Returns their names."""
     maker = Maker(seed)
     for i in range(CASES):
-        folder = tmp_path / f"k{i}"
+        folder = root / f"k{i}"
         folder.mkdir()
         kind = maker.random.choice(["Job", "Job", "MPIJob"])
         patches = [{"path": f"p{j}.yaml"} for j in range(maker.random.randint(1, 2))]
@@ -113,7 +112,13 @@ def test_random_patches(seed: int, tmp_path: Path) -> None:
         }
         for name, data in files.items():
             (folder / name).write_text(json.dumps(data))
-    names = "".join(f"k{i}\n" for i in range(CASES))
+    return [f"k{i}" for i in range(CASES)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_patches(seed: int, tmp_path: Path) -> None:
+    assert RENDER.exists(), "the renderer is not built: run ./tools/test once"
+    names = "".join(f"{name}\n" for name in trees(tmp_path, seed))
     done = subprocess.run([RENDER, "-root", tmp_path], input=names, capture_output=True, text=True, timeout=60)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == CASES

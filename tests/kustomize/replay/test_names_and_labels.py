@@ -1,11 +1,16 @@
 """Prefixes, suffixes, labels, annotations, images and replicas, as the real kustomize writes them."""
 
-from pathlib import Path
+import json
+from pathlib import Path as FilePath
+from typing import Any
 
 import pytest
 
 from tests.kustomize.replay.bases import CUSTOM, DEPLOYMENT
-from tests.kustomize.replay.support import Case, check
+from tests.kustomize.replay.support import Case, check, compare, write
+from trainyard.kustomize.replay import names
+from trainyard.kustomize.replay.fieldspecs import split
+from trainyard.yaml.fieldpath import Path
 
 WEB = "Deployment/web"
 CASES: dict[str, Case] = {
@@ -133,5 +138,54 @@ replicas:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_equals_kustomize(case: Case, tmp_path: Path) -> None:
+def test_equals_kustomize(case: Case, tmp_path: FilePath) -> None:
     check(case, tmp_path)
+
+
+_VERSIONS = {
+    "CronJob": "batch/v1",
+    "Job": "batch/v1",
+    "Ingress": "networking.k8s.io/v1",
+    "IngressClass": "networking.k8s.io/v1",
+    "HorizontalPodAutoscaler": "autoscaling/v2",
+    "PriorityClass": "scheduling.k8s.io/v1",
+    "StorageClass": "storage.k8s.io/v1",
+    "APIService": "apiregistration.k8s.io/v1",
+}
+_APPS = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+_AUTHORIZATION = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+_ADMISSION = ("Mutating", "Validating")
+
+
+def _object(kind: str, name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    version = _VERSIONS.get(kind, "v1")
+    version = "apps/v1" if kind in _APPS else version
+    version = "rbac.authorization.k8s.io/v1" if kind in _AUTHORIZATION else version
+    version = "admissionregistration.k8s.io/v1" if kind.startswith(_ADMISSION) else version
+    metadata = {"name": name, **fields.pop("metadata", {})}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+
+
+def _holding(path: Path, named: str) -> dict[str, Any]:
+    held: Any = {"kind": named, "name": "it"} if path[-1] in ("subjects", "service") else "it"
+    held = [held] if path[-1] in ("subjects", "resourceNames") else held
+    for step in reversed(path):
+        held = {step: held}
+    assert isinstance(held, dict)
+    return held
+
+
+def test_names_are_repaired_where_kustomize_does(tmp_path: FilePath) -> None:
+    pods = [(named, kind, f"{prefix}/{path}") for kind, prefix in names.PODS.items() for named, path in names.IN_PODS]
+    misspelt = ("IngressClass", "Ingress", "spec/ingressClassName")  # in kustomize's table, so that it never applies
+    references = [*pods, *names.ELSEWHERE, misspelt]
+    referents = [_object(kind, "it", {}) for kind in sorted({named for named, _, _ in references})]
+    holders = [
+        _object(kind, f"holder-{index}", _holding(split(path), named))
+        for index, (named, kind, path) in enumerate(references)
+    ]
+    objects = "---\n".join(json.dumps(each) + "\n" for each in (*referents, *holders))
+    write(tmp_path, f"=== over/kustomization.yaml\nnamePrefix: q-\nresources: [all.yaml]\n=== over/all.yaml\n{objects}")
+    both = compare(tmp_path, "over")
+    assert both.differences() == []
+    assert len(both.objects) == len(referents) + len(holders)

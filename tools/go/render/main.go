@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 )
 
@@ -27,20 +29,29 @@ const (
 	exitUsage  = 5
 )
 
+// extras are what an answer holds besides the objects.
+type extras struct {
+	yaml      bool
+	positions bool
+}
+
 // result is one line of output. Its fields never mix with another folder's: each is made anew for each folder.
 type result struct {
-	Folder  string            `json:"folder"`
-	Objects []json.RawMessage `json:"objects"`
-	YAML    string            `json:"yaml,omitempty"`
-	Reads   map[string]string `json:"reads"`
-	Error   string            `json:"error"`
+	Folder    string            `json:"folder"`
+	Objects   []json.RawMessage `json:"objects"`
+	YAML      string            `json:"yaml,omitempty"`
+	Positions [][]position      `json:"positions,omitempty"`
+	Reads     map[string]string `json:"reads"`
+	Error     string            `json:"error"`
 }
 
 func main() {
 	var bounds bounds
 	flags := flag.NewFlagSet("render", flag.ContinueOnError)
 	root := flags.String("root", ".", "folder that no path may leave")
-	withYAML := flags.Bool("yaml", false, "also give what kustomize build prints")
+	var extras extras
+	flags.BoolVar(&extras.yaml, "yaml", false, "also give what kustomize build prints")
+	flags.BoolVar(&extras.positions, "positions", false, "also give the position of each scalar, as kustomize's engine has it")
 	scripts := flags.Bool("scripts", false, "follow scripts, and render nothing")
 	memory := flags.Uint64("memory-bytes", 2<<30, "memory of this process; beyond it, it ends with exit code 3")
 	flags.Int64Var(&bounds.fileBytes, "file-bytes", 4<<20, "size of one file")
@@ -60,7 +71,7 @@ func main() {
 	if *scripts {
 		err = serveScripts(os.Stdin, output)
 	} else {
-		err = serve(os.Stdin, output, *root, bounds, *withYAML)
+		err = serve(os.Stdin, output, *root, bounds, extras)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "render:", err)
@@ -68,7 +79,7 @@ func main() {
 	}
 }
 
-func serve(names io.Reader, output io.Writer, root string, bounds bounds, withYAML bool) error {
+func serve(names io.Reader, output io.Writer, root string, bounds bounds, extras extras) error {
 	tree, err := openTree(root)
 	if err != nil {
 		return err
@@ -78,14 +89,14 @@ func serve(names io.Reader, output io.Writer, root string, bounds bounds, withYA
 	encoder := json.NewEncoder(output)
 	encoder.SetEscapeHTML(false)
 	for lines.Scan() {
-		if err := encoder.Encode(render(tree, lines.Text(), bounds, withYAML)); err != nil {
+		if err := encoder.Encode(render(tree, lines.Text(), bounds, extras)); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
-func render(tree *tree, folder string, bounds bounds, withYAML bool) (rendered result) {
+func render(tree *tree, folder string, bounds bounds, extras extras) (rendered result) {
 	files := newFiles(tree, bounds)
 	rendered = result{Folder: folder, Objects: []json.RawMessage{}, Reads: files.reads}
 	defer func() {
@@ -96,6 +107,7 @@ func render(tree *tree, folder string, bounds bounds, withYAML bool) (rendered r
 			rendered.Error = tree.oneLine(rendered.Error)
 			rendered.Objects = []json.RawMessage{}
 			rendered.YAML = ""
+			rendered.Positions = nil
 		}
 		forgetSchema()
 	}()
@@ -103,16 +115,14 @@ func render(tree *tree, folder string, bounds bounds, withYAML bool) (rendered r
 		rendered.Error = "not a plain path below the root"
 		return rendered
 	}
-	if err := rendered.build(files, tree.join(folder), bounds, withYAML); err != nil {
+	if err := rendered.build(files, tree.join(folder), bounds, extras); err != nil {
 		rendered.Error = err.Error()
 	}
 	return rendered
 }
 
-func (r *result) build(files *files, folder string, bounds bounds, withYAML bool) error {
-	options := krusty.MakeDefaultOptions()
-	options.Reorder = krusty.ReorderOptionUnspecified
-	resources, err := krusty.MakeKustomizer(options).Run(files, folder)
+func (r *result) build(files *files, folder string, bounds bounds, extras extras) error {
+	resources, err := build(files, folder)
 	if err := files.explain(err); err != nil {
 		return err
 	}
@@ -130,12 +140,23 @@ func (r *result) build(files *files, folder string, bounds bounds, withYAML bool
 		}
 		r.Objects = append(r.Objects, object)
 	}
-	if !withYAML {
-		return nil
+	if extras.yaml {
+		yaml, err := resources.AsYaml()
+		if err != nil {
+			return err
+		}
+		r.YAML = string(yaml)
 	}
-	yaml, err := resources.AsYaml()
-	r.YAML = string(yaml)
+	if extras.positions {
+		r.Positions, err = r.positions(newFiles(files.tree, bounds), folder)
+	}
 	return err
+}
+
+func build(files filesys.FileSystem, folder string) (resmap.ResMap, error) {
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionUnspecified
+	return krusty.MakeKustomizer(options).Run(files, folder)
 }
 
 var stockSchema = openapi.GetSchemaVersion()

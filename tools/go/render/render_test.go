@@ -35,7 +35,7 @@ func write(t *testing.T, contents map[string]string) string {
 func answers(t *testing.T, root string, bounds bounds, folders ...string) []result {
 	t.Helper()
 	var output bytes.Buffer
-	if err := serve(strings.NewReader(strings.Join(folders, "\n")), &output, root, bounds, true); err != nil {
+	if err := serve(strings.NewReader(strings.Join(folders, "\n")), &output, root, bounds, extras{yaml: true, positions: true}); err != nil {
 		t.Fatal(err)
 	}
 	var results []result

@@ -129,8 +129,9 @@ def _merge_list(
     if directive == "replace":
         return _items_of(new, shape)
     if not keys:
-        texts = {text_of(item) for item in new.value}
-        return _list(old, [*new.value, *(item for item in old.value if text_of(item) not in texts)])
+        held, texts = {text_of(item): item for item in old.value}, {text_of(item) for item in new.value}
+        named = [held.get(text_of(item), item) for item in new.value]  # the patch sets none that is there
+        return _list(old, [*named, *(item for item in old.value if text_of(item) not in texts)])
     first: list[Node] = []
     gone: list[Node] = []
     for item in new.value:
@@ -143,11 +144,11 @@ def _merge_list(
                 first.append(without_directive(item, shape) if type(item.value) is dict else item)
             continue
         place = (*path, old.value.index(matches[0]))
-        named = {key: child for key in keys if (child := matches[0].child(key)) is not None}
+        finders = {key: child for key in keys if (child := matches[0].child(key)) is not None}
         merged = merge(matches[0], item, shape, lost, place)
         if merged is not None:
             if type(merged.value) is dict:
-                merged.value.update(named)  # a patch finds its item by these, and sets none of them
+                merged.value.update(finders)  # a patch finds its item by these, and sets none of them
             first.append(merged)
     dropped = {id(item) for item in gone}
     kept = {id(item) for item in first}

@@ -16,14 +16,12 @@ class Shape:
 
 
 _METADATA = Shape({"finalizers": (), "ownerReferences": ("uid",)})
-_CONTAINER = Shape(
-    {
-        "env": ("name",),
-        "ports": ("containerPort", "protocol"),
-        "volumeDevices": ("devicePath",),
-        "volumeMounts": ("mountPath",),
-    }
-)
+_EPHEMERAL: dict[str, tuple[str, ...]] = {
+    "env": ("name",),
+    "volumeDevices": ("devicePath",),
+    "volumeMounts": ("mountPath",),
+}
+_CONTAINER = Shape({**_EPHEMERAL, "ports": ("containerPort", "protocol")})
 _CLAIM_TEMPLATE = Shape({}, {"metadata": _METADATA})
 _VOLUME = Shape({}, {"ephemeral": Shape({}, {"volumeClaimTemplate": _CLAIM_TEMPLATE})})
 _POD = Shape(
@@ -38,7 +36,7 @@ _POD = Shape(
     },
     {
         "containers": _CONTAINER,
-        "ephemeralContainers": _CONTAINER,
+        "ephemeralContainers": Shape(_EPHEMERAL),
         "initContainers": _CONTAINER,
         "volumes": _VOLUME,
     },
@@ -56,7 +54,7 @@ _WORKLOAD = _of(_JOB)
 _CRON_JOB = _of(Shape({}, {"jobTemplate": Shape({}, {"metadata": _METADATA, "spec": _JOB})}))
 _WEBHOOKS = Shape({"webhooks": ("name",)}, {"metadata": _METADATA})
 
-_KINDS: dict[tuple[str, str], Shape] = {
+KINDS: dict[tuple[str, str], Shape] = {
     ("v1", "Pod"): _of(_POD),
     ("v1", "PodTemplate"): Shape({}, {"metadata": _METADATA, "template": _TEMPLATE}),
     ("v1", "ReplicationController"): _WORKLOAD,
@@ -74,13 +72,20 @@ _KINDS: dict[tuple[str, str], Shape] = {
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"): _WEBHOOKS,
     ("storage.k8s.io/v1", "CSINode"): _of(Shape({"drivers": ("name",)})),
 }
-_KNOWN_GROUPS = frozenset(
+KNOWN_GROUPS = frozenset(
     [
         "v1",
         "apps/v1",
         "batch/v1",
         "batch/v1beta1",
+        "apiextensions.k8s.io/v1",
+        "apiregistration.k8s.io/v1",
         "autoscaling/v1",
+        "autoscaling/v2beta2",
+        "certificates.k8s.io/v1",
+        "discovery.k8s.io/v1",
+        "events.k8s.io/v1",
+        "flowcontrol.apiserver.k8s.io/v1beta1",
         "networking.k8s.io/v1",
         "policy/v1",
         "policy/v1beta1",
@@ -95,5 +100,5 @@ _KNOWN_GROUPS = frozenset(
 
 def shape_of(api_version: str, kind: str) -> Shape | None:
     """What is known of a kind, or None for one without a schema."""
-    found = _KINDS.get((api_version, kind))
-    return found or (_BARE if api_version in _KNOWN_GROUPS else None)
+    found = KINDS.get((api_version, kind))
+    return found or (_BARE if api_version in KNOWN_GROUPS else None)

@@ -9,7 +9,7 @@ from trainyard.yaml.nodes import Node
 Reference = tuple[str, str, FieldSpec]
 """Kind and group of what is named, and the field that names it."""
 
-_PODS = {
+PODS = {
     "Pod": "spec",
     "PodTemplate": "template/spec",
     "Deployment": "spec/template/spec",
@@ -20,7 +20,7 @@ _PODS = {
     "Job": "spec/template/spec",
     "CronJob": "spec/jobTemplate/spec/template/spec",
 }
-_IN_PODS = (
+IN_PODS = (
     ("ConfigMap", "volumes/configMap/name"),
     ("ConfigMap", "containers/env/valueFrom/configMapKeyRef/name"),
     ("ConfigMap", "initContainers/env/valueFrom/configMapKeyRef/name"),
@@ -38,7 +38,15 @@ _IN_PODS = (
     ("PersistentVolumeClaim", "volumes/persistentVolumeClaim/claimName"),
     ("PriorityClass", "priorityClassName"),
 )
-_ELSEWHERE = (
+_NOT_IN = {
+    "ConfigMap": ("ReplicationController",),
+    "Secret": ("ReplicationController",),
+    "ServiceAccount": ("PodTemplate", "ReplicaSet"),
+    "PersistentVolumeClaim": ("PodTemplate", "ReplicaSet"),
+    "PriorityClass": ("PodTemplate", "ReplicaSet"),
+}
+"""Pods whose references of a kind kustomize forgets."""
+ELSEWHERE = (
     ("Deployment", "HorizontalPodAutoscaler", "spec/scaleTargetRef/name"),
     ("ReplicationController", "HorizontalPodAutoscaler", "spec/scaleTargetRef/name"),
     ("ReplicaSet", "HorizontalPodAutoscaler", "spec/scaleTargetRef/name"),
@@ -65,15 +73,29 @@ _ELSEWHERE = (
     ("StorageClass", "PersistentVolume", "spec/storageClassName"),
     ("StorageClass", "PersistentVolumeClaim", "spec/storageClassName"),
     ("StorageClass", "StatefulSet", "spec/volumeClaimTemplates/spec/storageClassName"),
-    ("IngressClass", "Ingress", "spec/ingressClassName"),
+    ("ConfigMap", "Ingress", "metadata/annotations/nginx.ingress.kubernetes.io\\/fastcgi-params-configmap"),
+    ("ConfigMap", "Node", "spec/configSource/configMap"),
+    ("PersistentVolume", "ClusterRole", "rules/resourceNames"),
+    ("Secret", "Ingress", "metadata/annotations/ingress.kubernetes.io\\/auth-secret"),
+    ("Secret", "Ingress", "metadata/annotations/nginx.ingress.kubernetes.io\\/auth-secret"),
+    ("Secret", "Ingress", "metadata/annotations/nginx.ingress.kubernetes.io\\/auth-tls-secret"),
+    ("Secret", "StorageClass", "parameters/adminSecretName"),
+    ("Secret", "StorageClass", "parameters/secretName"),
+    ("Secret", "StorageClass", "parameters/secretRef"),
+    ("Secret", "StorageClass", "parameters/userSecretName"),
+    ("Secret", "PersistentVolume", "spec/azureFile/secretName"),
+    ("Service", "Ingress", "spec/backend/serviceName"),
+    ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "spec/policyName"),
 )
 
 
 def _defaults() -> Iterator[Reference]:
-    for kind, prefix in _PODS.items():
-        for named, path in _IN_PODS:
+    for kind, prefix in PODS.items():
+        for named, path in IN_PODS:
+            if kind in _NOT_IN.get(named, ()):
+                continue
             yield named, "", FieldSpec(split(f"{prefix}/{path}"), kind)
-    for named, kind, path in _ELSEWHERE:
+    for named, kind, path in ELSEWHERE:
         yield named, "", FieldSpec(split(path), kind)
 
 
