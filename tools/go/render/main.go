@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/kustomize/kyaml/openapi"
-	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 const (
@@ -129,7 +128,7 @@ func (r *result) build(files *files, folder string, bounds bounds, extras extras
 	}
 	size := 0
 	for _, resource := range resources.Resources() {
-		object, err := inJSON(resource.YNode())
+		object, err := resource.MarshalJSON()
 		if err != nil {
 			return fmt.Errorf("%s has a value that JSON does not have: %w", resource.CurId(), err)
 		}
@@ -142,25 +141,16 @@ func (r *result) build(files *files, folder string, bounds bounds, extras extras
 		r.Objects = append(r.Objects, object)
 	}
 	if extras.yaml {
-		text, err := resources.AsYaml()
+		yaml, err := resources.AsYaml()
 		if err != nil {
 			return err
 		}
-		r.YAML = string(text)
+		r.YAML = string(yaml)
 	}
 	if extras.positions {
 		r.Positions, err = r.positions(newFiles(files.tree, bounds), folder)
 	}
 	return err
-}
-
-// inJSON is an object as its own MarshalJSON gives it, which writes YAML and reads it again: a sixth of a build.
-func inJSON(node *yaml.Node) ([]byte, error) {
-	var object map[string]any
-	if err := node.Decode(&object); err != nil {
-		return nil, err
-	}
-	return json.Marshal(object)
 }
 
 func build(files filesys.FileSystem, folder string) (resmap.ResMap, error) {
