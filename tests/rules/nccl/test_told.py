@@ -9,4 +9,4 @@ from tests.rules.telling import check_told, manifests
 
 @pytest.mark.parametrize("file", manifests("nccl"), ids=lambda file: file.stem)
 def test_what_the_rules_tell(file: Path) -> None:
-    check_told(file, "nccl")
+    check_told(file, "ENV", "NCL")

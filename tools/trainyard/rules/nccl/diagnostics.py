@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
-from trainyard.rules.benchmarks import measured
-from trainyard.rules.counts import number
-from trainyard.rules.nccl.pods import gpus, outlives_the_pod, single_pod
-from trainyard.rules.nccl.remedies import assigned, unsafely, unset
-from trainyard.rules.nccl.settings import assignments, env_is_known, environments
-from trainyard.rules.once import once
+from trainyard.rules.common.benchmarks import measured
+from trainyard.rules.common.counts import number
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import gpus, outlives_the_pod, single_pod
+from trainyard.rules.common.settings import assignments, env_is_known, environments
+from trainyard.rules.common.variable_remedies import assigned, unsafely, unset
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import EFA, rdma_devices, sees_the_node, single_pod, training_containers_without
+from trainyard.rules.common.settings import Assignment, Environment, environments
+from trainyard.rules.common.variable_remedies import unsafely, unset
 from trainyard.rules.nccl.algorithms import allows_small
-from trainyard.rules.nccl.pods import EFA, rdma_devices, sees_the_node, single_pod, training_containers_without
-from trainyard.rules.nccl.remedies import unsafely, unset
-from trainyard.rules.nccl.settings import Assignment, Environment, environments
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import entries, mapping, text

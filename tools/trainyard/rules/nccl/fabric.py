@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import EFA, annotations, rdma_devices, single_pod
+from trainyard.rules.common.settings import Environment, environments
 from trainyard.rules.nccl.infiniband import is_roce, over_infiniband
-from trainyard.rules.nccl.pods import EFA, annotations, rdma_devices, single_pod
-from trainyard.rules.nccl.settings import Environment, environments
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 

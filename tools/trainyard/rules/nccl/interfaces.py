@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
 from trainyard.objects.remedy import Remedy
-from trainyard.rules.nccl.pods import has_more_networks, single_pod
-from trainyard.rules.nccl.remedies import assigned, beside, unsafely, unset
-from trainyard.rules.nccl.settings import Assignment, Environment, assignments, environments, runs_torch
-from trainyard.rules.once import once
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import has_more_networks, single_pod
+from trainyard.rules.common.settings import Assignment, Environment, assignments, environments, runs_torch
+from trainyard.rules.common.variable_remedies import assigned, beside, unsafely, unset
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import mapping, sequence

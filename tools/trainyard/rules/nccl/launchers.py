@@ -6,12 +6,12 @@ from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.remedy import remove
 from trainyard.objects.unit import Unit
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import EFA, is_rdma
+from trainyard.rules.common.settings import assignments, environments, launched_by
+from trainyard.rules.common.variable_remedies import assigned, unsafely
+from trainyard.rules.environment.passing import listed, read_by_ranks
 from trainyard.rules.nccl.image import Release, parsed
-from trainyard.rules.nccl.passing import listed, read_by_ranks
-from trainyard.rules.nccl.pods import EFA, is_rdma
-from trainyard.rules.nccl.remedies import assigned, unsafely
-from trainyard.rules.nccl.settings import assignments, environments, launched_by
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Launch, Workload
 from trainyard.workload.plain import digits, entries, mapping, text

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.quantity import quantity
-from trainyard.rules.nccl.remedies import assigned, unsafely, unset
-from trainyard.rules.nccl.settings import Environment, assignments, environments, runs_torch
-from trainyard.rules.once import once
+from trainyard.rules.common.once import once
+from trainyard.rules.common.settings import Environment, assignments, environments, runs_torch
+from trainyard.rules.common.starts import ranks_per_pod
+from trainyard.rules.common.variable_remedies import assigned, unsafely, unset
+from trainyard.rules.common.volumes import mounts
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.starts import ranks_per_pod
-from trainyard.rules.volumes import mounts
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import strings
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
 from trainyard.objects.remedy import Remedy, all_of, remove
-from trainyard.rules.counts import gpu_limit, number
-from trainyard.rules.mpi import mpi_ranks_per_worker
-from trainyard.rules.once import once
+from trainyard.rules.common.counts import gpu_limit, number
+from trainyard.rules.common.once import once
+from trainyard.rules.common.remedies import told
+from trainyard.rules.common.starts import ranks_per_pod, starts
+from trainyard.rules.mpi.slots import mpi_ranks_per_worker
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.remedies import told
-from trainyard.rules.starts import ranks_per_pod, starts
 from trainyard.workload.made import written
 from trainyard.workload.model import Container, Setting, Workload
 from trainyard.workload.plain import entries, sequence, text
