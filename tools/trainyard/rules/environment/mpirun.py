@@ -20,7 +20,7 @@ _LOOPBACK = frozenset({"lo", "127.0.0.0/8", "127.0.0.1/8", "127.0.0.1/24"})
 _LOCAL_TRANSPORTS = frozenset({"tcp", "self", "sm", "shm", "mm", "posix", "sysv", "cma", "knem", "xpmem"})
 
 
-@rule("NCL059", "variables-not-passed-on", Severity.ERROR, needs=Workload)
+@rule("ENV024", "variables-not-passed-on", Severity.ERROR, needs=Workload)
 @once
 def variables_not_passed_on(workload: Workload) -> Iterator[Problem]:
     """Variables are set on pods, but mpirun starts the ranks without them.
@@ -92,7 +92,7 @@ def variables_not_passed_on(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL060", "transport-lists", Severity.WARNING, needs=Workload, fix="safe")
+@rule("ENV025", "transport-lists", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def transport_lists(workload: Workload) -> Iterator[Problem]:
     """Open MPI's lists of transports and interfaces leave something out that it needs.
@@ -151,7 +151,7 @@ def transport_lists(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL062", "root-not-confirmed", Severity.ERROR, needs=Workload, fix="safe")
+@rule("ENV027", "root-not-confirmed", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def root_not_confirmed(workload: Workload) -> Iterator[Problem]:
     """OMPI_ALLOW_RUN_AS_ROOT is set without its confirmation.

@@ -54,7 +54,7 @@ _PLUGINS = ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "NCC
 _USES = r"\$[{(]?%s\b|[\"']%s[\"']"
 
 
-@rule("NCL002", "near-miss-name", Severity.ERROR, needs=Workload, fix="safe")
+@rule("ENV002", "near-miss-name", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def near_miss_name(workload: Workload) -> Iterator[Problem]:
     """A variable's name is one or two letters away from one that a library reads.
@@ -88,7 +88,7 @@ def near_miss_name(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL013", "phantom-or-removed-name", Severity.WARNING, needs=Workload, fix="safe")
+@rule("ENV006", "phantom-or-removed-name", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def phantom_or_removed_name(workload: Workload) -> Iterator[Problem]:
     """A variable is set that no release reads, or that releases in use no longer read or advise.
@@ -127,7 +127,7 @@ def phantom_or_removed_name(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("NCL076", "unread-name", Severity.INFO, needs=Workload)
+@rule("ENV032", "unread-name", Severity.INFO, needs=Workload)
 @once
 def unread_name(workload: Workload) -> Iterator[Problem]:
     """A variable has the prefix of a library, and no release of it reads that name.
@@ -166,7 +166,7 @@ def unread_name(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL015", "duplicate-env", Severity.ERROR, needs=Workload, fix="safe")
+@rule("ENV008", "duplicate-env", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def duplicate_env(workload: Workload) -> Iterator[Problem]:
     """A container lists one environment variable twice.

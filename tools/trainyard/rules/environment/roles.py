@@ -12,7 +12,7 @@ _LIBRARY_SWITCHES = ("TF_", "XLA_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_TF32_"
 _PER_POD = frozenset({"TF_CONFIG", "CUDA_VISIBLE_DEVICES"})
 
 
-@rule("NCL014", "differs-between-roles", Severity.ERROR, needs=Workload)
+@rule("ENV007", "differs-between-roles", Severity.ERROR, needs=Workload)
 def differs_between_roles(workload: Workload) -> Iterator[Problem]:
     """Roles whose ranks train together set a communication variable differently, or only some of them set it.
 
@@ -50,7 +50,7 @@ def differs_between_roles(workload: Workload) -> Iterator[Problem]:
             yield _problem(name, roles, "ranks must agree on it")
 
 
-@rule("NCL021", "switch-in-one-role", Severity.WARNING, needs=Workload)
+@rule("ENV012", "switch-in-one-role", Severity.WARNING, needs=Workload)
 def switch_in_one_role(workload: Workload) -> Iterator[Problem]:
     """Roles that run the same program set a switch of its libraries differently, or only some of them set it.
 

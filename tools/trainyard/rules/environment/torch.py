@@ -25,7 +25,7 @@ _DUMP_PREFIX = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _BUFFER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 
 
-@rule("NCL052", "blocking-wait", Severity.WARNING, needs=Workload, fix="unsafe")
+@rule("ENV017", "blocking-wait", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def blocking_wait(workload: Workload) -> Iterator[Problem]:
     """TORCH_NCCL_BLOCKING_WAIT holds the CPU in each wait.
@@ -63,7 +63,7 @@ def blocking_wait(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("NCL053", "errors-not-handled", Severity.WARNING, needs=Workload, fix="unsafe")
+@rule("ENV018", "errors-not-handled", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def errors_not_handled(workload: Workload) -> Iterator[Problem]:
     """A rank whose peer failed waits for ever.
@@ -100,7 +100,7 @@ def errors_not_handled(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL054", "watchdog-timers", Severity.WARNING, needs=Workload, fix="unsafe")
+@rule("ENV019", "watchdog-timers", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def watchdog_timers(workload: Workload) -> Iterator[Problem]:
     """The timers of PyTorch's watchdog kill healthy runs, or leave stuck ones alone.
@@ -157,7 +157,7 @@ def watchdog_timers(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL055", "flight-recorder-lost", Severity.INFO, needs=Workload)
+@rule("ENV020", "flight-recorder-lost", Severity.INFO, needs=Workload)
 @once
 def flight_recorder_lost(workload: Workload) -> Iterator[Problem]:
     """A dump at a timeout is asked for, and nothing is recorded, or it vanishes with the pod.
@@ -199,7 +199,7 @@ def flight_recorder_lost(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("NCL056", "allocator-options", Severity.ERROR, needs=Workload, fix="safe")
+@rule("ENV021", "allocator-options", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def allocator_options(workload: Workload) -> Iterator[Problem]:
     """PyTorch's allocator cannot read its options, and stops.
@@ -231,7 +231,7 @@ def allocator_options(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL057", "launch-queue", Severity.WARNING, needs=Workload, fix="unsafe")
+@rule("ENV022", "launch-queue", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def launch_queue(workload: Workload) -> Iterator[Problem]:
     """CUDA_DEVICE_MAX_CONNECTIONS does not fit how the model is parallelised.
@@ -288,7 +288,7 @@ def launch_queue(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL058", "nonblocking-communicators", Severity.INFO, needs=Workload, fix="unsafe")
+@rule("ENV023", "nonblocking-communicators", Severity.INFO, needs=Workload, fix="unsafe")
 @once
 def nonblocking_communicators(workload: Workload) -> Iterator[Problem]:
     """TORCH_NCCL_USE_COMM_NONBLOCKING=1 makes communicators in the background.

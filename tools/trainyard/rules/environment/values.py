@@ -21,7 +21,7 @@ _OCTAL = re.compile(r"0\d+\Z")
 _BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-@rule("NCL001", "word-for-number", Severity.ERROR, needs=Workload, fix="safe")
+@rule("ENV001", "word-for-number", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def word_for_number(workload: Workload) -> Iterator[Problem]:
     """A variable that holds a whole number holds a word.
@@ -56,7 +56,7 @@ def word_for_number(workload: Workload) -> Iterator[Problem]:
         )
 
 
-@rule("NCL005", "size-with-suffix", Severity.ERROR, needs=Workload, fix="safe")
+@rule("ENV003", "size-with-suffix", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def size_with_suffix(workload: Workload) -> Iterator[Problem]:
     """A number carries a unit, an exponent or a leading zero, and is read as another number.
@@ -91,7 +91,7 @@ def size_with_suffix(workload: Workload) -> Iterator[Problem]:
             )
 
 
-@rule("NCL006", "value-refused", Severity.ERROR, needs=Workload)
+@rule("ENV004", "value-refused", Severity.ERROR, needs=Workload)
 @once
 def value_refused(workload: Workload) -> Iterator[Problem]:
     """A variable holds a value at which its library stops, or takes another transport.
@@ -121,7 +121,7 @@ def value_refused(workload: Workload) -> Iterator[Problem]:
             yield Problem(f'{found.name} is "{value}", which {reason}', found.spot, help=_remedy(facts))
 
 
-@rule("NCL018", "value-not-honoured", Severity.WARNING, needs=Workload, fix="safe")
+@rule("ENV010", "value-not-honoured", Severity.WARNING, needs=Workload, fix="safe")
 @once
 def value_not_honoured(workload: Workload) -> Iterator[Problem]:
     """A variable holds a value that its library ignores, clamps, or understands by luck.

@@ -1,1 +1,1 @@
-"""Rules on the settings of NCCL, Gloo, the network plugins and the launchers: NCL001 and up."""
+"""Rules on the settings of NCCL, Gloo, the network plugins and the launchers: ENV001 and up."""

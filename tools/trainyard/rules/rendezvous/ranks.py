@@ -308,7 +308,7 @@ def reserved_env_set(workload: Workload) -> Iterator[Problem]:
             final = start.container.env.get(name)
             by_controller = final is not None and final.origin == "controller"
             if by_controller and written(spot).path[:3] == ("spec", "trainer", "env"):
-                continue  # Trainer refuses these (NCL063)
+                continue  # Trainer refuses these (ENV028)
             if by_controller or (set_by and name in _SET_BY_TORCHRUN and not _refers_to(start.container, name)):
                 found.append((name, spot))
                 set_by = set_by or f"the {workload.object.kind} controller"

@@ -4,8 +4,8 @@ from textwrap import dedent
 
 import pytest
 
+from tests.rules.communication.jobs import MASTER_ENV, MPI, PYTORCH
 from tests.rules.judging import judge, judge_good_job_with
-from tests.rules.nccl.jobs import MASTER_ENV, MPI, PYTORCH
 
 NO_NET = """
 kind: ConfigMap
@@ -89,7 +89,7 @@ def test_a_role_without_efa() -> None:
     with_device = PYTORCH.replace(
         "limits: {nvidia.com/gpu: 8}", "limits: {nvidia.com/gpu: 8, vpc.amazonaws.com/efa: 4}", 1
     )
-    assert judge("NCL020", with_device % (efa, efa, "")) == [
+    assert judge("ENV011", with_device % (efa, efa, "")) == [
         "error: FI_PROVIDER is efa, but worker does not request vpc.amazonaws.com/efa"
         f" @ {MASTER_ENV.replace('Master', 'Worker')}[FI_PROVIDER].value"
     ]

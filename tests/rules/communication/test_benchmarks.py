@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.rules.communication.jobs import MPI
 from tests.rules.judging import judge
-from tests.rules.nccl.jobs import MPI
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.rules.communication.jobs import MPI
 from tests.rules.judging import judge
-from tests.rules.nccl.jobs import MPI
 
 LAUNCHER_ENV = MPI.replace("command: [mpirun", "env: [%s]\n            command: [mpirun")
 
@@ -25,7 +25,7 @@ LAUNCHER_ENV = MPI.replace("command: [mpirun", "env: [%s]\n            command: 
     ],
 )
 def test_what_mpirun_passes_on(env: str, words: str, lost: str) -> None:
-    found = judge("NCL059", LAUNCHER_ENV % (env, words, ""))
+    found = judge("ENV024", LAUNCHER_ENV % (env, words, ""))
     assert [line.partition(", but")[0] for line in found] == ([f"error: {lost}"] if lost else [])
 
 
@@ -33,9 +33,9 @@ def test_variables_of_a_worker_that_only_serves_ssh_are_lost_too() -> None:
     worker = (
         "name: worker\n            command: [/usr/sbin/sshd, -De]\n            env: [{name: NCCL_IB_HCA, value: mlx5}]"
     )
-    assert judge("NCL059", MPI.replace("name: worker", worker) % ("-x, HOME", "")) == [
+    assert judge("ENV024", MPI.replace("name: worker", worker) % ("-x, HOME", "")) == [
         "error: NCCL_IB_HCA is set, but mpirun starts the ranks without it"
         " @ MPIJob/bench spec.mpiReplicaSpecs.Worker.template.spec.containers[0].env[NCCL_IB_HCA].value"
     ]
     entry = worker.replace("[/usr/sbin/sshd, -De]", "[/scripts/worker.sh]")
-    assert judge("NCL059", MPI.replace("name: worker", entry) % ("-x, HOME", "")) == []
+    assert judge("ENV024", MPI.replace("name: worker", entry) % ("-x, HOME", "")) == []

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.rules.communication.jobs import MPI, TRAINING
 from tests.rules.judging import judge, judge_good_job_with
-from tests.rules.nccl.jobs import MPI, TRAINING
 
 SCRIPT = """
 apiVersion: batch/v1
@@ -70,19 +70,19 @@ def test_init_containers_can_list_a_variable_twice_too() -> None:
     spec: {template: {spec: {initContainers: [{name: fetch, image: registry.example.com/fetch,
       env: [{name: A, value: '1'}, {name: B, value: '1'}, {name: A, value: '1'}]}]}}}
     """
-    assert judge_good_job_with("NCL015", job) == [
+    assert judge_good_job_with("ENV008", job) == [
         "error: A is listed twice in container fetch @ Job/llama-sft spec.template.spec.initContainers[0].env[A]"
     ]
 
 
 def test_what_a_script_exports_counts() -> None:
-    assert judge("NCL001", SCRIPT % "export NCCL_P2P_DISABLE=yes GLOO_SOCKET_IFNAME=eth0") == [
+    assert judge("ENV001", SCRIPT % "export NCCL_P2P_DISABLE=yes GLOO_SOCKET_IFNAME=eth0") == [
         f'error: NCCL_P2P_DISABLE is a whole number, and "yes" is read as 0 by NCCL @ {IN_SCRIPT}'
     ]
 
 
 def test_what_a_script_keeps_to_itself_does_not_count() -> None:
-    assert judge("NCL001", SCRIPT % "NCCL_P2P_DISABLE=yes") == []
+    assert judge("ENV001", SCRIPT % "NCCL_P2P_DISABLE=yes") == []
 
 
 def test_what_stands_before_a_program_counts_and_wins_over_env() -> None:
@@ -94,30 +94,30 @@ def test_what_stands_before_a_program_counts_and_wins_over_env() -> None:
 
 def test_a_sourced_file_may_set_what_seems_to_be_missing() -> None:
     host = SCRIPT.replace("subdomain: sft", "subdomain: sft\n      hostNetwork: true")
-    assert len(judge("NCL023", host % "export NCCL_SOCKET_IFNAME=ens5")) == 1
-    assert judge("NCL023", host % "export NCCL_SOCKET_IFNAME=ens5; source /etc/gloo.sh") == []
+    assert len(judge("ENV013", host % "export NCCL_SOCKET_IFNAME=ens5")) == 1
+    assert judge("ENV013", host % "export NCCL_SOCKET_IFNAME=ens5; source /etc/gloo.sh") == []
 
 
 def test_mca_words_are_variables_of_open_mpi() -> None:
-    assert judge("NCL060", MPI % ("--mca, btl_tcp_if_exclude, docker0", "")) == [
+    assert judge("ENV025", MPI % ("--mca, btl_tcp_if_exclude, docker0", "")) == [
         "warning: OMPI_MCA_btl_tcp_if_exclude is docker0, which brings loopback back"
         " @ MPIJob/bench spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command[7]"
     ]
-    assert judge("NCL060", MPI % ("-mca, btl, ^openib, -mca, pml, ob1", "")) == []
+    assert judge("ENV025", MPI % ("-mca, btl, ^openib, -mca, pml, ob1", "")) == []
 
 
 def test_a_name_that_the_containers_own_script_uses_is_read() -> None:
-    assert judge("NCL076", SCRIPT % 'export NCCL_RANKS=32; echo "on ${NCCL_RANKS} ranks";') == []
-    assert judge("NCL002", SCRIPT % "export NCCL_IB_TIMOUT=20; export NCCL_IB_TIMEOUT=$NCCL_IB_TIMOUT;") == []
-    assert judge("NCL076", SCRIPT % """python -c 'os.environ["NCCL_RANKS"]'; export NCCL_RANKS=32;""") == []
-    assert judge("NCL076", (SCRIPT + PROBE) % "export NCCL_RANKS=32;") == []
-    assert len(judge("NCL076", SCRIPT % "export NCCL_RANKS=32;")) == 1
+    assert judge("ENV032", SCRIPT % 'export NCCL_RANKS=32; echo "on ${NCCL_RANKS} ranks";') == []
+    assert judge("ENV002", SCRIPT % "export NCCL_IB_TIMOUT=20; export NCCL_IB_TIMEOUT=$NCCL_IB_TIMOUT;") == []
+    assert judge("ENV032", SCRIPT % """python -c 'os.environ["NCCL_RANKS"]'; export NCCL_RANKS=32;""") == []
+    assert judge("ENV032", (SCRIPT + PROBE) % "export NCCL_RANKS=32;") == []
+    assert len(judge("ENV032", SCRIPT % "export NCCL_RANKS=32;")) == 1
 
 
 def test_a_librarys_fork_and_plugins_may_read_names_of_their_own() -> None:
-    assert judge("NCL076", MPI % ("-x, NCCL_RING_SEARCH=1, -x, NCCL_NET_PLUGIN=spectrum", "")) == []
-    assert judge("NCL076", (MPI % ("-x, NCCL_RING_SEARCH=1", "")).replace("nvidia.com/gpu", "amd.com/gpu")) == []
-    assert len(judge("NCL076", MPI % ("-x, NCCL_RING_SEARCH=1, -x, NCCL_NET_PLUGIN=none", ""))) == 1
+    assert judge("ENV032", MPI % ("-x, NCCL_RING_SEARCH=1, -x, NCCL_NET_PLUGIN=spectrum", "")) == []
+    assert judge("ENV032", (MPI % ("-x, NCCL_RING_SEARCH=1", "")).replace("nvidia.com/gpu", "amd.com/gpu")) == []
+    assert len(judge("ENV032", MPI % ("-x, NCCL_RING_SEARCH=1, -x, NCCL_NET_PLUGIN=none", ""))) == 1
 
 
 ACROSS = """
@@ -161,8 +161,8 @@ WITH_TOPOLOGY = (
     [
         ("NCL077", "NCCL_MNNVL_ENABLE=1", WITH_CHANNEL, 0),
         ("NCL077", "NCCL_MNNVL_ENABLE=1", ("", ""), 1),
-        ("NCL009", "NCCL_SOCKET_IFNAME=ens5", ON_THE_NODE, 0),
-        ("NCL009", "NCCL_SOCKET_IFNAME=ens5", ("", ""), 1),
+        ("ENV005", "NCCL_SOCKET_IFNAME=ens5", ON_THE_NODE, 0),
+        ("ENV005", "NCCL_SOCKET_IFNAME=ens5", ("", ""), 1),
         ("NCL022", "NCCL_SOCKET_IFNAME=^lo", ON_THE_NODE, 1),
         ("NCL022", "NCCL_SOCKET_IFNAME=^lo", ("", ""), 0),
         ("NCL050", "NCCL_DEBUG_FILE=/logs/nccl.log", WITH_LOGS, 1),
