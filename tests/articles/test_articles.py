@@ -122,7 +122,7 @@ MISTAKES = [
     (
         "a variable of TensorFlow in the chief, and not in the workers",
         "tfjob",
-        "NCL021",
+        "ENV012",
         f"{CHIEF}.containers[0].env[TF_FORCE_GPU_ALLOW_GROWTH]",
     ),
     ("neither CPU nor memory is requested", "tfjob", "RES001", f"{CHIEF}.containers[0].resources"),

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from trainyard.catalogues.variables import FOLDER, compile_catalogue, names, nearest, variable
 from trainyard.errors import Fault
-from trainyard.rules.nccl.names import FAMILIES
+from trainyard.rules.environment.names import FAMILIES
 
 SOURCES = sorted(FOLDER.glob("*.yaml"))
 EXAMPLES = [

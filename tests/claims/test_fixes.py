@@ -29,6 +29,6 @@ def test_a_fix_that_brings_another_finding_is_taken_back(checkout: Checkout) -> 
     done = said(main, "--no-cache", "--fix", LLAMA, cwd=checkout.root)
 
     assert done.code == 1
-    assert "not fixed: NCL001" in done.out
+    assert "not fixed: ENV001" in done.out
     assert "then there would be another finding: NCL003" in done.out
     assert file.read_text() == PATCH

@@ -158,7 +158,7 @@ def test_a_linter_of_the_same_size_and_time_is_another_linter(broken: Repository
     (tmp_path / "linter/.tools/bin").symlink_to(HOME / ".tools/bin")
     tools = {"PYTHONPATH": str(tmp_path / "linter/tools")}
     assert [unchanged(broken, **tools) for _ in range(2)] == [0, 2]
-    file = tmp_path / "linter/tools/trainyard/rules/gang.py"
+    file = tmp_path / "linter/tools/trainyard/rules/gang/requests.py"
     facts = file.stat()
 
     file.write_text(file.read_text().replace("a", "b", 1))

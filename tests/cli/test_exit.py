@@ -143,7 +143,7 @@ def test_a_renderer_that_is_missing_is_a_fault_of_the_run(checkout: Repository, 
 
 def test_a_rule_that_breaks_is_named_and_its_traceback_can_be_had(checkout: Repository, tmp_path: Path) -> None:
     linter = copied_linter(tmp_path / "linter")
-    with (linter / "tools/trainyard/rules/gang.py").open("a") as module:
+    with (linter / "tools/trainyard/rules/gang/requests.py").open("a") as module:
         module.write(
             "\n@rule('XXX001', 'breaks', Severity.ERROR, needs=Workload)\ndef breaks(workload):\n    '''Page.'''\n"
             "    raise ValueError('::error::\\x1b[31m')\n    yield\n"

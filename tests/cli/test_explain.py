@@ -38,6 +38,14 @@ def test_by_name_and_in_lower_case(empty: Repository) -> None:
     assert empty.lint("explain", "bad-input").stdout == page
 
 
+@pytest.mark.claim("former-ids-still-lead")
+def test_by_a_former_id(empty: Repository) -> None:
+    page = empty.lint("explain", "ENV031").stdout
+
+    assert page.startswith("ENV031 more-threads-than-cpus (")
+    assert empty.lint("explain", "NCL073").stdout == empty.lint("explain", "ncl073").stdout == page
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.rules.aliases import ALIASES
 from trainyard.rules.index import all_rules
 
 HOME = Path(__file__).resolve().parents[2]
@@ -45,7 +46,7 @@ class _Fetched(HTMLParser):
 def test_every_page_of_docs_is_in_it(site: Path) -> None:
     pages = {file.relative_to(HOME / "docs").with_suffix("") for file in (HOME / "docs").rglob("*.md")}
     wanted = {page.parent / "index" if page.name == "README" else page for page in pages}
-    wanted |= {Path("rules") / rule for rule in all_rules()}
+    wanted |= {Path("rules") / rule for rule in (*all_rules(), *ALIASES)}
     assert wanted == {file.relative_to(site).with_suffix("") for file in site.rglob("*.html")} - {Path("404")}
 
 

@@ -155,6 +155,35 @@ def test_a_guarded_rule_is_silenced_outside_of_job_folders_alone(
     assert [finding.rule for finding in kept] == ([] if allowed else ["NET002", "SUP005"])
 
 
+OF_THREADS = "- name: OMP_NUM_THREADS # lint-jobs: ignore[NCL073] the pods share idle cores\n"
+
+
+@pytest.mark.claim("former-ids-still-lead")
+def test_a_former_id_silences_what_the_rule_finds_under_its_present_one() -> None:
+    findings = [_at(1, "ENV031"), _at(1)]
+
+    kept, silenced = apply(findings, find(FILE, OF_THREADS), rules=all_rules(), complete_files={FILE})
+
+    assert [each.finding for each in silenced] == findings[:1]
+    assert kept == findings[1:]
+
+
+def test_an_unused_suppression_of_a_former_id_names_the_present_one() -> None:
+    kept, _ = apply((), find(FILE, OF_THREADS), rules=all_rules(), complete_files={FILE})
+
+    assert [finding.message for finding in kept] == [
+        "suppression of NCL073 silences nothing: ENV031 finds nothing at line 1"
+    ]
+
+
+def test_a_former_id_of_a_guarded_rule_is_guarded() -> None:
+    found, guard = _at(1, "ENV031"), Guard({"ENV031"})
+
+    kept, silenced = apply([found], find(FILE, OF_THREADS), rules=all_rules(), complete_files={FILE}, guard=guard)
+
+    assert (silenced, kept[0], kept[1].rule) == ([], found, "SUP005")
+
+
 def test_rules_on_security_are_guarded() -> None:
     guarded = {rule.id for rule in all_rules().values() if rule.guarded}
 

@@ -90,7 +90,7 @@ def test_safe_fixes_are_written_and_the_rest_is_told(folder: Path) -> None:
     assert stat.S_IMODE((folder / "job.yaml").stat().st_mode) == 0o640
     assert sorted(path.name for path in folder.iterdir()) == ["job.yaml", "jobs"]
     assert out.splitlines()[-4:] == [
-        "fixed 4 in job.yaml (JOB001, NCL001, NCL005, RES005)",
+        "fixed 4 in job.yaml (ENV001, ENV003, JOB001, RES005)",
         "not fixed: GIT001 at job.yaml:9:28: a comment stands in what would go: edit it by hand",
         "not judged of job.yaml: batch (nothing is known of the program train.py)",
         "1 target passes, 1 only in part (1 finding suppressed: NCL008)",
@@ -123,7 +123,7 @@ def test_a_diff_is_shown_and_nothing_written(folder: Path) -> None:
         "-        resources: {limits: {nvidia.com/gpu: 1, memory: 64GB, cpu: 8}}",
         "+        resources: {limits: {nvidia.com/gpu: 1, memory: 64Gi, cpu: 8}}",
     ]
-    assert errors.splitlines()[0] == "lint-jobs: would fix 4 in job.yaml (JOB001, NCL001, NCL005, RES005)"
+    assert errors.splitlines()[0] == "lint-jobs: would fix 4 in job.yaml (ENV001, ENV003, JOB001, RES005)"
     subprocess.run(["git", "apply", "-"], input=out, text=True, cwd=folder, check=True)
     assert (folder / "job.yaml").read_text() == FIXED
 
@@ -197,7 +197,7 @@ def test_a_job_folder_is_put_together_in_rounds(checkout: Checkout) -> None:
         [
             f"fixed 1 in {LLAMA}/job.yaml (SCH003)",
             f"fixed 1 in {LLAMA}/kustomization.yaml (CTR012)",
-            f"fixed 1 in {LLAMA}/patch.yaml (NCL002)",
+            f"fixed 1 in {LLAMA}/patch.yaml (ENV002)",
             "1 job passes",
         ],
     )

@@ -18,22 +18,22 @@ LLAMA_JOB = "Job/research/llama-8b-sft"
 @pytest.mark.parametrize(
     ("rule", "old", "new", "text", "key"),
     [
-        ("NCL002", "NCCL_IB_HCA: mlx5", "NCCL_IB_HCAS: mlx5", "▸NCCL_IB_HCAS: mlx5", "NCCL_IB_HCAS"),
+        ("ENV002", "NCCL_IB_HCA: mlx5", "NCCL_IB_HCAS: mlx5", "▸NCCL_IB_HCAS: mlx5", "NCCL_IB_HCAS"),
         (
-            "NCL001",
+            "ENV001",
             "NCCL_NET: IB",
             "NCCL_NET: IB\n    NCCL_IB_QPS_PER_CONNECTION: four",
             "CONNECTION: ▸four",
             "NCCL_IB_QPS_PER_CONNECTION",
         ),
         (
-            "NCL018",
+            "ENV010",
             "NCCL_NET: IB",
             'NCCL_NET: IB\n    NCCL_IB_DISABLE: "false"',
             'DISABLE: ▸"false"',
             "NCCL_IB_DISABLE",
         ),
-        ("NCL005", "NCCL_NET: IB", "NCCL_NET: IB\n    NCCL_BUFFSIZE: 8M", "BUFFSIZE: ▸8M", "NCCL_BUFFSIZE"),
+        ("ENV003", "NCCL_NET: IB", "NCCL_NET: IB\n    NCCL_BUFFSIZE: 8M", "BUFFSIZE: ▸8M", "NCCL_BUFFSIZE"),
         ("NCL003", "NCCL_NET: IB", "NCCL_NET: Socket", "NCCL_NET: ▸Socket", "NCCL_NET"),
         ("NCL003", "NCCL_NET: IB", 'NCCL_IB_DISABLE: "1"', 'NCCL_IB_DISABLE: ▸"1"', "NCCL_IB_DISABLE"),
     ],
@@ -46,8 +46,8 @@ def test_nccl_setting_of_a_fabric(checkout: Checkout, rule: str, old: str, new: 
 def test_interface_of_a_cluster(checkout: Checkout) -> None:
     checkout.replace(EAST, "interface: eth0", "interface: lo")
     checkout.expect(
-        Found("NCL009", EAST, "interface: ▸lo", LLAMA_NCCL, "data.NCCL_SOCKET_IFNAME", (LLAMA,)),
-        Found("NCL009", EAST, "interface: ▸lo", LLAMA_NCCL, "data.GLOO_SOCKET_IFNAME", (LLAMA,)),
+        Found("ENV005", EAST, "interface: ▸lo", LLAMA_NCCL, "data.NCCL_SOCKET_IFNAME", (LLAMA,)),
+        Found("ENV005", EAST, "interface: ▸lo", LLAMA_NCCL, "data.GLOO_SOCKET_IFNAME", (LLAMA,)),
     )
 
 

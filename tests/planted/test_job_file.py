@@ -127,9 +127,9 @@ def test_image_by_tag(checkout: Checkout) -> None:
 @pytest.mark.parametrize(
     ("rule", "name", "value"),
     [
-        ("NCL001", "NCCL_IB_TIMEOUT", "high"),
-        ("NCL005", "NCCL_BUFFSIZE", "8M"),
-        ("NCL006", "NCCL_IB_TIMEOUT", '"40"'),
+        ("ENV001", "NCCL_IB_TIMEOUT", "high"),
+        ("ENV003", "NCCL_BUFFSIZE", "8M"),
+        ("ENV004", "NCCL_IB_TIMEOUT", '"40"'),
     ],
 )
 def test_variable_of_nccl(checkout: Checkout, rule: str, name: str, value: str) -> None:
@@ -140,7 +140,7 @@ def test_variable_of_nccl(checkout: Checkout, rule: str, name: str, value: str) 
 def test_name_of_a_variable_is_misspelt(checkout: Checkout) -> None:
     checkout.append(LLAMA_JOB, '  env:\n    NCCL_IB_TIMOUT: "22"\n')
     env = "ConfigMap/research/llama-8b-sft-env"
-    checkout.expect(Found("NCL002", LLAMA_JOB, "▸NCCL_IB_TIMOUT", env, "data.NCCL_IB_TIMOUT"))
+    checkout.expect(Found("ENV002", LLAMA_JOB, "▸NCCL_IB_TIMOUT", env, "data.NCCL_IB_TIMOUT"))
 
 
 def test_key_stands_twice(checkout: Checkout) -> None:

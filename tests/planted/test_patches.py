@@ -28,14 +28,14 @@ def test_word_for_number_by_json_patch(checkout: Checkout) -> None:
     path = "/template/spec/containers/0/env/-"
     value = "{name: NCCL_IB_TIMEOUT, value: long}"
     patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {value}\n", OF_PODS)
-    checkout.expect(Found("NCL001", patch, "value: ▸long", JOB, f"{POD}.containers[0].env[NCCL_IB_TIMEOUT]"))
+    checkout.expect(Found("ENV001", patch, "value: ▸long", JOB, f"{POD}.containers[0].env[NCCL_IB_TIMEOUT]"))
 
 
 def test_variable_stands_twice(checkout: Checkout) -> None:
     path = "/template/spec/containers/0/env/-"
     patch = checkout.patch(LLAMA, f"- op: add\n  path: {path}\n  value: {{name: PET_RDZV_ID, value: llama}}\n", OF_PODS)
     [finding] = checkout.expect(
-        Found("NCL015", patch, "value: ▸{name: PET", JOB, f"{POD}.containers[0].env[PET_RDZV_ID]")
+        Found("ENV008", patch, "value: ▸{name: PET", JOB, f"{POD}.containers[0].env[PET_RDZV_ID]")
     )
     assert finding["related"][0]["file"] == "base/rendezvous/pod-template.yaml"
 

@@ -11,7 +11,7 @@ from trainyard.kustomize.render import render
 from trainyard.rehearse.load import load
 from trainyard.rehearse.scale import Scale
 from trainyard.rehearse.smaller import NotScaled, smaller
-from trainyard.rules.world import ranks
+from trainyard.rules.common.world import ranks
 from trainyard.workload.model import Workload
 from trainyard.workload.of_unit import workloads
 

@@ -217,4 +217,4 @@ def test_elastic_batches(least: int, most: int, arguments: str, said: str | None
 
 @pytest.mark.parametrize("file", manifests("batch"), ids=lambda file: file.stem)
 def test_what_is_said_about_batches(file: Path) -> None:
-    check_told(file, "batch", "deepspeed")
+    check_told(file, "BAT", "DSP")

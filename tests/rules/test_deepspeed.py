@@ -19,7 +19,7 @@ from trainyard.rules.deepspeed.elasticity import Elastic, batch_and_sizes
 
 @pytest.mark.parametrize("file", manifests("deepspeed"), ids=lambda file: file.stem)
 def test_what_is_said_about_deepspeed(file: Path) -> None:
-    check_told(file, "deepspeed", "batch")
+    check_told(file, "BAT", "DSP")
 
 
 def test_the_compiled_facts_are_what_their_sources_give() -> None:

@@ -7,4 +7,4 @@ from tests.rules.telling import check_told, manifests
 
 @pytest.mark.parametrize("file", manifests("mpi"), ids=lambda file: file.stem)
 def test_what_is_said_about_mpi(file: Path) -> None:
-    check_told(file, "mpi", "rendezvous")
+    check_told(file, "MPI", "RDV")

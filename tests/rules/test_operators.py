@@ -7,10 +7,10 @@ import pytest
 from tests.rules.telling import check_told, manifests
 
 FAMILIES = {
-    "launchers": ("access", "launchers"),
-    "operators": ("gang", "gang_members", "joblimits", "names", "operators"),
-    "queues": ("queues",),
-    "rayjobs": ("rayjobs",),
+    "launchers": ("ACC", "LCH"),
+    "operators": ("GNG", "JBS", "JOB", "LOG", "NAM", "OPR", "RST", "TRJ", "VOL"),
+    "queues": ("QUE",),
+    "ray": ("RAY",),
 }
 FILES = [file for folder in FAMILIES for file in manifests(folder)]
 

@@ -7,4 +7,4 @@ from tests.rules.telling import check_told, manifests
 
 @pytest.mark.parametrize("file", manifests("rendezvous"), ids=lambda file: file.stem)
 def test_what_is_said_about_rendezvous(file: Path) -> None:
-    check_told(file, "rendezvous")
+    check_told(file, "RDV")

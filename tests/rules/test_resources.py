@@ -8,7 +8,7 @@ from tests.rules.telling import check_told, manifests
 
 @pytest.mark.parametrize("file", manifests("resources"), ids=lambda file: file.stem)
 def test_what_is_said_about_resources(file: Path) -> None:
-    check_told(file, "resources", "memory")
+    check_told(file, "GPU", "MEM", "RES")
 
 
 SIDECAR = """

@@ -7,4 +7,4 @@ from tests.rules.telling import check_told, manifests
 
 @pytest.mark.parametrize("file", manifests("storage"), ids=lambda file: file.stem)
 def test_what_is_said_about_storage(file: Path) -> None:
-    check_told(file, "storage", "classes", "written")
+    check_told(file, "STO")

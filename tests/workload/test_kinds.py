@@ -97,7 +97,7 @@ MISTAKES = [
         "trainjob-torch",
         "{name: OUTPUT, value: /checkpoints/bert}",
         '{name: PET_NNODES, value: "2"}',
-        "NCL063 PET_NNODES is set, but Kubeflow Trainer sets it itself and refuses or overwrites it"
+        "ENV028 PET_NNODES is set, but Kubeflow Trainer sets it itself and refuses or overwrites it"
         " @ TrainJob spec.trainer.env.1",
     ),
     (

@@ -1,4 +1,4 @@
-"""What the message layers of Open MPI load: NCL060 says what mpirun does."""
+"""What the message layers of Open MPI load: ENV025 says what mpirun does."""
 
 import os
 import shutil
@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from tests.rules.communication.jobs import MPI
 from tests.rules.judging import judge
-from tests.rules.nccl.jobs import MPI
 
 START = """
 import ctypes
@@ -40,6 +40,6 @@ def test_what_is_said_of_layers_is_what_open_mpi_does(options: str) -> None:
         timeout=120,
     )
 
-    said = judge("NCL060", MPI % (", ".join(map(repr, options.split())), ""))
+    said = judge("ENV025", MPI % (", ".join(map(repr, options.split())), ""))
 
     assert bool(said) == (done.returncode != 0), done.stderr

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.rules.communication.jobs import PYTORCH
 from tests.rules.judging import judge
-from tests.rules.nccl.jobs import PYTORCH
 
 PLAIN = (PYTORCH % ("", "", "")).replace("[torchrun, train.py]", "[python, tune.py, ARGUMENTS]")
 

@@ -6,6 +6,7 @@ from inspect import cleandoc
 from textwrap import indent
 
 from trainyard.docs.generated import HOME, update
+from trainyard.rules.aliases import ALIASES, former
 from trainyard.rules.examples import HEADINGS, examples, good_text
 from trainyard.rules.index import all_rules
 from trainyard.rules.registry import Rule
@@ -29,12 +30,13 @@ def page(rule: Rule) -> str:
     changed = [
         f"The manifest {name}, which examples above change:\n\n{indent(text, '    ')}" for name, text in _changed(rule)
     ]
-    return "\n\n".join([head, cleandoc(rule.page), *changed]).rstrip("\n")
+    return "\n\n".join([head, cleandoc(rule.page), *_before(rule), *changed]).rstrip("\n")
 
 
 def markdown(rule: Rule) -> str:
     """A rule's page as Markdown, examples and the manifests that they change as YAML blocks."""
     lines = [f"# {rule.id} {rule.name}", "", f"Severity: {rule.severity.label}", "", f"Fix: {_FIXES[rule.fix]}", ""]
+    lines += [line for text in _before(rule) for line in (text, "")]
     block: list[str] | None = None
     for line in [*cleandoc(rule.page).splitlines(), ""]:
         if line in _HEADING_LINES:
@@ -56,7 +58,7 @@ def markdown(rule: Rule) -> str:
 def catalogue(rules: Mapping[str, Rule]) -> str:
     """The list of all rules as Markdown."""
     rows = [
-        f'| <a id="{rule.id}"></a>{rule.id} | {rule.name} | {rule.severity.label} | {rule.fix} | {first_line(rule)} |'
+        f"| {_anchors(rule)}{rule.id} | {rule.name} | {rule.severity.label} | {rule.fix} | {first_line(rule)} |"
         for rule in rules.values()
     ]
     fixing = sum(rule.fix != "none" for rule in rules.values())
@@ -70,14 +72,16 @@ def catalogue(rules: Mapping[str, Rule]) -> str:
         "",
         f"Of {len(rules)} rules, {fixing} know how to put right what they find: `--fix` makes the fixes that are safe,",
         "`--fix=unsafe` also those that change what a job means. A safe rule may have some of the others too.",
+        "Where a rule had another id before, `explain`, suppressions and links to this list still take it.",
         "",
     ]
     return "\n".join([*head, "| id | name | severity | fix | what it says |", "|---|---|---|---|---|", *rows]) + "\n"
 
 
 def documents() -> dict[str, str]:
-    """File name to text of each rule's page on the site, below rules/."""
-    return {f"{rule.id}.md": markdown(rule) for rule in all_rules().values()}
+    """File name to text of each rule's page on the site, below rules/, and of a page for each former id."""
+    moved = {f"{alias}.md": f"# {alias}\n\nThis rule is [{now}]({now}.md) now.\n" for alias, now in ALIASES.items()}
+    return {f"{rule.id}.md": markdown(rule) for rule in all_rules().values()} | moved
 
 
 def link(rule: str) -> str:
@@ -88,6 +92,16 @@ def link(rule: str) -> str:
 def main() -> int:
     """Write the list, or with --check say whether it differs."""
     return update({HOME / "docs" / "rules" / "README.md": catalogue(all_rules())}, "the rules")
+
+
+def _before(rule: Rule) -> list[str]:
+    """A sentence on the ids that a rule had before, where it had any."""
+    before = former(rule.id)
+    return [f"Its id was {' and '.join(before)} before, which still finds it."] if before else []
+
+
+def _anchors(rule: Rule) -> str:
+    return "".join(f'<a id="{id}"></a>' for id in (*former(rule.id), rule.id))
 
 
 def _changed(rule: Rule) -> list[tuple[str, str]]:

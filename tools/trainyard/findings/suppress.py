@@ -12,6 +12,7 @@ from itertools import islice
 from trainyard import limits
 from trainyard.errors import InputError
 from trainyard.findings.finding import Finding, Place, Position, Severity
+from trainyard.rules.aliases import present
 from trainyard.rules.registry import Rule, declare
 
 FORM = "# lint-jobs: ignore[RULE, RULE] reason"
@@ -69,7 +70,7 @@ NO_SUCH_RULE = declare(
     """A suppression names something that is no rule or that cannot be silenced.
 
     A misspelt id silences nothing. INP rules say that input could not be judged, SUP rules watch the suppressions:
-    neither can be silenced. `tools/lint-jobs rules` lists every id.
+    neither can be silenced. `tools/lint-jobs rules` lists every id. A former id of a rule silences it too.
 
     Bad:
         rendezvousPort: 29500  # lint-jobs: ignore[NET2] no CNI of this cluster enforces policies
@@ -140,7 +141,7 @@ class Suppression:
     """Lines whose findings it concerns: its own or, for a comment alone on its line, the first below the comments;
     and all lines of a text that starts or ends there."""
     rules: tuple[str, ...]
-    """Ids as written; empty where the comment was not understood."""
+    """Ids as written, former ones among them; empty where the comment was not understood."""
     reason: str
     position: Position
 
@@ -156,7 +157,7 @@ class Suppression:
             position is not None
             and position.file == self.file
             and position.line in self.target
-            and finding.rule in self.rules
+            and finding.rule in map(present, self.rules)
             and explains(self.reason)
             and not always_on(finding)
         )
@@ -179,6 +180,7 @@ class Guard:
     """Rules that a comment in a job folder cannot silence."""
 
     rules: Container[str] = ()
+    """Present ids."""
     jobs: tuple[str, ...] = ()
     """Folders of jobs."""
 
@@ -256,20 +258,21 @@ def _judge(
     for rule in dict.fromkeys(suppression.rules):
         if (wrong := misnamed(rule, at, rules)) is not None:
             yield wrong
-        elif guard.forbids(rule, suppression.file):
+        elif guard.forbids(present(rule), suppression.file):
             message = f"{rule} is a rule on security: no comment in a job folder silences it"
             help = (
                 "correct what it reports, or ask the cluster's owners to list it in clusters/<name>/suppressions.yaml"
             )
             yield told(NOT_ALLOWED, at, message, help)
-        elif judge_use and not rule.startswith(SERVER) and explained and (suppression, rule) not in used:
-            message = f"suppression of {rule} silences nothing: {rule} finds nothing at {_lines(suppression.target)}"
+        elif judge_use and not rule.startswith(SERVER) and explained and (suppression, present(rule)) not in used:
+            nothing = f"{present(rule)} finds nothing at {_lines(suppression.target)}"
+            message = f"suppression of {rule} silences nothing: {nothing}"
             yield told(UNUSED, at, message, "delete it, or put it at the line that the finding names")
 
 
 def misnamed(rule: str, at: Position, rules: Container[str]) -> Finding | None:
     """What is wrong with the name of a rule that is to be silenced."""
-    if rule not in rules:
+    if present(rule) not in rules:
         return told(NO_SUCH_RULE, at, f"{rule} is no rule", _remedy(rule, rules))
     if rule.startswith(ALWAYS_ON):
         return told(NO_SUCH_RULE, at, f"{rule} cannot be suppressed", "correct what it reports")

@@ -18,6 +18,7 @@ from trainyard.findings.suppress import (
 )
 from trainyard.kustomize.jobfile import check_facts
 from trainyard.repository.listed import clusters
+from trainyard.rules.aliases import present
 from trainyard.yaml.sources import Sources
 
 KIND = "SuppressionList"
@@ -30,6 +31,7 @@ class Exemption:
     """One entry of a list."""
 
     rule: str
+    """Its id as written, which may be a former one."""
     job: str
     """Its folder: jobs/<team>/<job>."""
     reason: str
@@ -93,11 +95,11 @@ def exempted(
     A finding that several jobs share is silenced where each of them is listed. `complete` are the jobs of which all is
     known, so that an entry for one of them can be called unused.
     """
-    valid = [each for each in entries if each.rule in rules and explains(each.reason)]
+    valid = [each for each in entries if present(each.rule) in rules and explains(each.reason)]
     used: set[Exemption] = set()
     kept, silenced = [], []
     for finding in findings:
-        named = [each for each in valid if each.rule == finding.rule and each.job in finding.jobs]
+        named = [each for each in valid if present(each.rule) == finding.rule and each.job in finding.jobs]
         if named and not always_on(finding) and {each.job for each in named} == set(finding.jobs):
             used.update(named)
             silenced.append(SuppressedFinding(finding, named[0].reason, named[0].position, is_listed=True))
@@ -110,6 +112,7 @@ def exempted(
             message = f"suppression of {entry.rule} gives a reason of fewer than {LEAST_WORDS} words"
             kept.append(told(NO_REASON, entry.position, message, "say why the rule does not hold for this job"))
         elif entry.job in complete and entry not in used:
-            message = f"suppression of {entry.rule} silences nothing: {entry.rule} finds nothing in {entry.job}"
+            nothing = f"{present(entry.rule)} finds nothing in {entry.job}"
+            message = f"suppression of {entry.rule} silences nothing: {nothing}"
             kept.append(told(UNUSED, entry.position, message, "delete it"))
     return kept, silenced

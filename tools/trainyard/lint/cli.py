@@ -333,12 +333,13 @@ SUBCOMMANDS = {"explain": _explain_parser, "rules": _rules_parser, "export-polic
 
 def _explain(arguments: Sequence[str]) -> str:
     from trainyard.docs.pages import page
+    from trainyard.rules.aliases import present
     from trainyard.rules.index import all_rules
 
     wanted: str = SUBCOMMANDS["explain"]().parse_args(arguments).rule
     rules = all_rules()
     for rule in rules.values():
-        if wanted.upper() == rule.id or wanted.lower() == rule.name:
+        if present(wanted.upper()) == rule.id or wanted.lower() == rule.name:
             return page(rule)
     import difflib
 

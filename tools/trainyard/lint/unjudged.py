@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trainyard.objects.objects import Spot
 from trainyard.objects.unit import Unit
-from trainyard.rules.programs import Program, programs
+from trainyard.rules.common.programs import Program, programs
 from trainyard.rules.registry import Problem, Rule
 from trainyard.rules.rendezvous.worlds import worlds_apart
 from trainyard.workload.command import basename

@@ -19,7 +19,7 @@ def _names(wanted: Callable[[Variable], bool]) -> str:
 
 POLICIES = (
     Policy(
-        "NCL001",
+        "ENV001",
         _KINDS,
         _EVERY.format(
             """!e.value.matches('^[A-Za-z]+$')
@@ -33,7 +33,7 @@ POLICIES = (
         },
     ),
     Policy(
-        "NCL005",
+        "ENV003",
         _KINDS,
         _EVERY.format(
             """!(e.name in variables.integers)
@@ -42,7 +42,7 @@ POLICIES = (
         {"integers": _names(lambda each: each.parse in ("nccl-int", "torch-int"))},
     ),
     Policy(
-        "NCL017",
+        "ENV009",
         _KINDS,
         _EVERY.format(
             """!(e.name in ['GLOO_SOCKET_IFNAME', 'TP_SOCKET_IFNAME']) || e.value == ''

@@ -15,7 +15,7 @@ from trainyard.objects.unit import Unit
 from trainyard.rehearse.scale import Scale, rendered_smaller, smaller_spec
 from trainyard.rehearse.smaller import OF_A_NODE, OF_ALL, USUAL, NotScaled, smaller
 from trainyard.repository.discover import Target, TargetKind, discover
-from trainyard.rules.world import one_a_gpu, ranks
+from trainyard.rules.common.world import one_a_gpu, ranks
 from trainyard.workload.model import Launch, Workload
 from trainyard.workload.of_unit import workloads
 from trainyard.yaml.sources import Sources

@@ -1,8 +1,8 @@
 """Numbers of nodes and ranks that a job is told, and that its pods do not come to."""
 
 from trainyard.objects.objects import Spot
-from trainyard.rules.counts import whole
-from trainyard.rules.starts import nodes
+from trainyard.rules.common.counts import whole
+from trainyard.rules.common.starts import nodes
 from trainyard.workload.model import Launch, Setting, Workload
 
 

@@ -26,7 +26,7 @@ from trainyard.rehearse.saved import ClaimWrites
 from trainyard.rehearse.storage import Checkpoints, checkpoints, put_dataset
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.rehearse.volumes import Volume, Volumes
-from trainyard.rules.starts import nodes
+from trainyard.rules.common.starts import nodes
 from trainyard.workload.model import Workload
 
 MOST_PODS = 64

@@ -8,8 +8,8 @@ from typing import Any
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.unit import Unit
 from trainyard.rehearse.scale import Scale
-from trainyard.rules.starts import nodes
-from trainyard.rules.world import per_pod, ranks
+from trainyard.rules.common.starts import nodes
+from trainyard.rules.common.world import per_pod, ranks
 from trainyard.workload.model import Container, PodSet, Setting, Workload
 from trainyard.workload.of_unit import workloads
 from trainyard.workload.plain import count, entries, mapping, text

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.catalogues.programs import SCRIPT
 from trainyard.rehearse.arguments import appended, lowered, without_flags
-from trainyard.rules.programs import trainer_of
+from trainyard.rules.common.programs import trainer_of
 from trainyard.workload.model import Container, Workload
 
 PREFIX = "TRAINER_"

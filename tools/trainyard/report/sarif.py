@@ -14,6 +14,7 @@ from trainyard.findings.suppress import SuppressedFinding
 from trainyard.report import LineOf, Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.where import field_of, file_of, position_of, unknown_place
+from trainyard.rules.aliases import former
 from trainyard.rules.registry import Rule
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -76,8 +77,10 @@ def artifact_uri(file: str) -> str:
 def _rule(rule: Rule) -> dict[str, Any]:
     page = whole(cleandoc(rule.page))
     title, _, _ = page.partition("\n")
+    before = former(rule.id)
     return {
         "id": rule.id,
+        **({"deprecatedIds": list(before)} if before else {}),
         "name": rule.name,
         "shortDescription": {"text": title},
         "fullDescription": {"text": page.partition("\n\nBad:")[0]},

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
-from trainyard.rules.parts import items, word, words
+from trainyard.rules.common.parts import items, word, words
+from trainyard.rules.common.waits import WAITS_FOR
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.waits import WAITS_FOR
 from trainyard.workload.command import basename
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import text

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
-from trainyard.rules.once import once
+from trainyard.rules.common.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 

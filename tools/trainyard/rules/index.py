@@ -1,96 +1,48 @@
-"""Every rule, a module a family, and what it finds."""
+"""Every rule, and what it finds."""
 
 from collections.abc import Iterator
 from importlib import import_module
+from pkgutil import iter_modules
 
 from trainyard.objects.objects import Object
 from trainyard.objects.unit import Unit
+from trainyard.rules import FAMILIES
 from trainyard.rules.registry import Problem, Rule, registered
 from trainyard.workload.model import Workload
 from trainyard.workload.of_unit import bystanders
 
-FAMILIES = (
-    "access",
-    "allowed",
-    "amounts",
-    "batch",
-    "capacity",
-    "classes",
-    "clusters",
-    "contract",
-    "coverage",
-    "deepspeed",
-    "downloads",
-    "exec_form",
-    "exit_codes",
-    "fit",
-    "gang",
-    "gang_members",
-    "gitops",
-    "host_network",
-    "hugepages",
-    "images",
-    "isolation",
-    "joblimits",
-    "launchers",
-    "memory",
-    "metrics",
-    "monitoring",
-    "mpi",
-    "names",
-    "nccl",
-    "network",
-    "operators",
-    "placement",
-    "podsecurity",
-    "presets",
-    "probes",
-    "queues",
-    "ray",
-    "rayjobs",
-    "rbac",
-    "references",
-    "rendezvous",
-    "resources",
-    "restarts",
-    "scraping",
-    "second_networks",
-    "secrets",
-    "server",
-    "service_ports",
-    "shared_gpus",
-    "sidecars",
-    "storage",
-    "written",
-)
-"""Every module that declares rules; a module that is not listed is not run."""
-
-
-STAGES = (
-    "findings.suppress",
-    "gitops.edited",
-    "gitops.fetched",
-    "gitops.room",
-    "gitops.synced",
-    "kustomize.contract",
-    "kustomize.deprecated",
-    "kustomize.folder",
-    "kustomize.jobfile",
-    "kustomize.untaken",
-    "lint.result",
-    "rehearse.rules",
-    "schemas.schema",
-)
-"""Modules of the pipeline that raise findings themselves and declare the pages for them."""
+STAGES = {
+    "findings.suppress": ("SUP",),
+    "gitops.edited": ("GIT",),
+    "gitops.fetched": ("GIT",),
+    "gitops.room": ("RES",),
+    "gitops.synced": ("GIT",),
+    "kustomize.contract": ("CTR",),
+    "kustomize.deprecated": ("KUS",),
+    "kustomize.folder": ("CTR",),
+    "kustomize.jobfile": ("SCH",),
+    "kustomize.untaken": ("CTR",),
+    "lint.result": ("INP",),
+    "rehearse.rules": ("RHS",),
+    "schemas.schema": ("SCH",),
+}
+"""Modules of the pipeline that raise findings themselves and declare the pages for them, to the families of those."""
 
 
 def all_rules() -> dict[str, Rule]:
     """Every rule by id, sorted."""
-    for family in FAMILIES:
-        import_module(f"trainyard.rules.{family}")
+    for family in FAMILIES.values():
+        _read(f"trainyard.rules.{family}")
     for stage in STAGES:
         import_module(f"trainyard.{stage}")
     return registered()
+
+
+def _read(family: str) -> None:
+    """Import the module of a family, or every module of its folder."""
+    found = import_module(family)
+    for module in iter_modules(getattr(found, "__path__", ())):
+        import_module(f"{family}.{module.name}")
 
 
 def problems(rule: Rule, unit: Unit, workloads: tuple[Workload, ...]) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ import yaml
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.unit import Unit
-from trainyard.rules.once import once
+from trainyard.rules.common.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.plain import entries, mapping, strings, text
 

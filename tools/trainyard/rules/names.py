@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
 from trainyard.objects.remedy import put
-from trainyard.rules.jobspecs import job_specs
-from trainyard.rules.once import once
-from trainyard.rules.parts import items, pairs, word
+from trainyard.rules.common.jobspecs import job_specs
+from trainyard.rules.common.once import once
+from trainyard.rules.common.parts import items, pairs, word
 from trainyard.rules.registry import Problem, rule
 from trainyard.schemas.filledin import is_filled_in
 from trainyard.schemas.schema import KUSTOMIZE

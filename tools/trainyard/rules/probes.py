@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.remedy import put, remove
-from trainyard.rules.counts import whole
-from trainyard.rules.once import once
+from trainyard.rules.common.counts import whole
+from trainyard.rules.common.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, Setting, Workload
 from trainyard.workload.plain import mapping, sequence, text

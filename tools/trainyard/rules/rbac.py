@@ -6,9 +6,9 @@ from typing import Any
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.remedy import put
-from trainyard.rules.once import once
+from trainyard.rules.common.once import once
+from trainyard.rules.common.waits import WAITS_FOR
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.waits import WAITS_FOR
 from trainyard.workload.command import basename
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence, text

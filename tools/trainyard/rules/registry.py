@@ -27,6 +27,7 @@ from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.remedy import Remedy
 from trainyard.objects.unit import Unit
+from trainyard.rules.aliases import ALIASES
 from trainyard.workload.model import Workload
 
 
@@ -89,8 +90,7 @@ def rule(
     """Register a check. The id is a family of three letters and three digits; ids are never used again."""
 
     def register(check: F) -> F:
-        if id in _RULES:
-            raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
+        _refuse_taken(id)
         if not check.__doc__:
             raise ValueError(f"rule {id} has no page")
         _RULES[id] = Rule(id, name, severity, needs, check, check.__doc__, fix, every_pod, guarded=guarded)
@@ -110,7 +110,13 @@ def declare(id: str, name: str, severity: Severity, page: str, *, fix: Kind = "n
     def nothing(_: Unit) -> Iterable[Problem]:
         return ()
 
-    if id in _RULES:
-        raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
+    _refuse_taken(id)
     _RULES[id] = Rule(id, name, severity, Unit, nothing, page, fix, declared=True, guarded=guarded)
     return _RULES[id]
+
+
+def _refuse_taken(id: str) -> None:
+    if id in _RULES:
+        raise ValueError(f"rule id {id} is taken by {_RULES[id].name}")
+    if id in ALIASES:
+        raise ValueError(f"rule id {id} was that of {ALIASES[id]}")

@@ -8,9 +8,9 @@ from typing import Any
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
-from trainyard.rules.counts import number
-from trainyard.rules.nccl.pods import is_rdma
-from trainyard.rules.once import once
+from trainyard.rules.common.counts import number
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import is_rdma
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import digits, mapping, sequence, strings, text

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
-from trainyard.rules.once import once
+from trainyard.rules.common.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.command import basename
 from trainyard.workload.model import Container, PodSet, Workload

@@ -19,6 +19,7 @@ from trainyard.objects.objects import Object
 from trainyard.objects.origin import Origin
 from trainyard.objects.unit import Unit
 from trainyard.repository.discover import Discovery, Target, TargetKind, has_kustomization
+from trainyard.rules.aliases import present
 from trainyard.rules.index import all_rules
 from trainyard.rules.index import problems as rule_problems
 from trainyard.rules.registry import Problem, Rule
@@ -136,7 +137,7 @@ def _dry_run(client: Client, unit: Unit) -> Iterator[tuple[Rule, Problem]]:
 def _where_the_rule_says(problem: Problem, item: Object, unit: Unit) -> Problem:
     """A policy of base/policy refuses an object and names no field, which the rule does that it is written from."""
     policy = _POLICY.search(problem.message)
-    rule = all_rules().get(policy[1].upper()) if policy else None
+    rule = all_rules().get(present(policy[1].upper())) if policy else None
     if rule is None:
         return problem
     found = (each.spot for each in rule_problems(rule, unit, tuple(workloads(unit))))

@@ -7,14 +7,14 @@ from typing import Any
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
 from trainyard.objects.remedy import Remedy, put
-from trainyard.rules.counts import whole
+from trainyard.rules.common.counts import whole
+from trainyard.rules.common.once import once
+from trainyard.rules.common.programs import Program, as_number, programs
+from trainyard.rules.common.world import ranks, split
 from trainyard.rules.deepspeed.configs import DEEPSPEED, HUGGING_FACE, TRAINYARD, Config, named, readable
 from trainyard.rules.deepspeed.elasticity import enabled
 from trainyard.rules.deepspeed.files import file_of
-from trainyard.rules.once import once
-from trainyard.rules.programs import Program, as_number, programs
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.world import ranks, split
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping
 

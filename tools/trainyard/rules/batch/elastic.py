@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
-from trainyard.rules.once import once
-from trainyard.rules.programs import Program, programs
+from trainyard.rules.common.once import once
+from trainyard.rules.common.programs import Program, programs
+from trainyard.rules.common.starts import nodes
+from trainyard.rules.common.world import number, per_pod, split
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.starts import nodes
-from trainyard.rules.world import number, per_pod, split
 from trainyard.workload.model import Setting, Workload
 
 

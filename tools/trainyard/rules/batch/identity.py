@@ -8,9 +8,9 @@ from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
 from trainyard.objects.remedy import put
 from trainyard.objects.unit import Unit
-from trainyard.rules.programs import as_number
+from trainyard.rules.common.programs import as_number
+from trainyard.rules.common.training_jobs import own_first, runs_the_trainer, sets
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.training_jobs import own_first, runs_the_trainer, sets
 from trainyard.yaml.fieldpath import lookup
 
 _TOLERANCE = 1e-6

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
+from trainyard.rules.common.once import once
+from trainyard.rules.common.programs import Program, programs
 from trainyard.rules.deepspeed.configs import readable
-from trainyard.rules.once import once
-from trainyard.rules.programs import Program, programs
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.plain import entries, mapping, sequence

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
-from trainyard.rules.once import once
-from trainyard.rules.programs import Program, as_number, programs
+from trainyard.rules.common.once import once
+from trainyard.rules.common.programs import Program, as_number, programs
+from trainyard.rules.common.world import Split, ranks, split
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.world import Split, ranks, split
 from trainyard.workload.model import Setting, Workload
 from trainyard.yaml.fieldpath import lookup
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.unit import Unit
-from trainyard.rules.once import once
-from trainyard.rules.programs import Program, programs
+from trainyard.rules.common.once import once
+from trainyard.rules.common.programs import Program, programs
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.plain import digits, mapping

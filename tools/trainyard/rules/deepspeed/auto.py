@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
 from trainyard.rules.deepspeed.configs import ACCELERATE, NAMES, Config, readable
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from trainyard.catalogues import deepspeed as facts
 from trainyard.objects.objects import Spot
+from trainyard.rules.common.recent import once_a_workload
 from trainyard.rules.deepspeed import hjson
 from trainyard.rules.deepspeed.accelerated import launch_config
 from trainyard.rules.deepspeed.files import file_of, files
 from trainyard.rules.deepspeed.values import meant
-from trainyard.rules.recent import once_a_workload
 from trainyard.workload.launch import argument
 from trainyard.workload.model import Container, PodSet, Setting, Word, Workload
 from trainyard.workload.plain import mapping

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
+from trainyard.rules.common.programs import Program, as_number, programs
 from trainyard.rules.deepspeed.accelerated import launch_config
 from trainyard.rules.deepspeed.configs import HUGGING_FACE, Config, readable
 from trainyard.rules.deepspeed.versions import release, written
-from trainyard.rules.once import once
-from trainyard.rules.programs import Program, as_number, programs
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping

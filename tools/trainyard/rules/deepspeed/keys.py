@@ -8,9 +8,9 @@ from trainyard.catalogues import deepspeed as facts
 from trainyard.catalogues.deepspeed import Key
 from trainyard.findings.finding import Severity
 from trainyard.objects.remedy import Remedy, rename
+from trainyard.rules.common.once import once
 from trainyard.rules.deepspeed.configs import Config, readable
 from trainyard.rules.deepspeed.values import refusal, taken
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 

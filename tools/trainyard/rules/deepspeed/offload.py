@@ -4,9 +4,9 @@ import posixpath
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
 from trainyard.rules.deepspeed.configs import Config, readable
 from trainyard.rules.deepspeed.files import mounts
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, Workload
 

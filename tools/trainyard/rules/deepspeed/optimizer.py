@@ -5,10 +5,10 @@ from typing import Any
 
 from trainyard.catalogues import deepspeed as facts
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
 from trainyard.rules.deepspeed.configs import Config, readable
 from trainyard.rules.deepspeed.values import as_number
 from trainyard.rules.deepspeed.versions import parsed, release
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
+from trainyard.rules.common.programs import Program, programs
 from trainyard.rules.deepspeed.configs import TRAINYARD, readable
-from trainyard.rules.once import once
-from trainyard.rules.programs import Program, programs
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Setting, Workload
 

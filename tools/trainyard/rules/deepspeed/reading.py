@@ -4,9 +4,9 @@ import posixpath
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
 from trainyard.rules.deepspeed.configs import DEEPSPEED, NAMES, configs, named
 from trainyard.rules.deepspeed.files import file_of, full_folders
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 

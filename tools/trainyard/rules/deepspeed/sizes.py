@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
+from trainyard.rules.common.world import ranks
 from trainyard.rules.deepspeed.configs import Config, readable
 from trainyard.rules.deepspeed.elasticity import batch_and_sizes, elastic, enabled
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.world import ranks
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping
 

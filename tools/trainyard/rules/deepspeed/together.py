@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from trainyard.catalogues import deepspeed as facts
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
 from trainyard.rules.deepspeed.conditions import holds
 from trainyard.rules.deepspeed.configs import readable
 from trainyard.rules.deepspeed.versions import parsed, release
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 

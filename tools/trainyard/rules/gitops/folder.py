@@ -8,7 +8,7 @@ from trainyard.findings.finding import Severity
 from trainyard.objects.unit import Unit
 from trainyard.rules.gitops.fields import label
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.secrets import is_plain_secret
+from trainyard.rules.security.secrets import is_plain_secret
 
 _TEAM = "trainyard.dev/team"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
-from trainyard.rules.counts import whole
+from trainyard.rules.common.counts import whole
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Launch, PodSet, Setting, Workload
 from trainyard.workload.mpijob import HOSTFILE

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
-from trainyard.rules.counts import whole
+from trainyard.rules.common.counts import whole
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.command import basename
 from trainyard.workload.model import PodSet, Setting, Workload

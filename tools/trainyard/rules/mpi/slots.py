@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.remedy import Remedy, put
-from trainyard.rules.counts import gpu_limit, whole
-from trainyard.rules.nccl.settings import environments
+from trainyard.rules.common.counts import gpu_limit, whole
+from trainyard.rules.common.remedies import told
+from trainyard.rules.common.settings import environments
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.remedies import told
 from trainyard.workload import mpijob
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.plain import mapping, text

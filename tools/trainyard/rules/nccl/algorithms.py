@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from trainyard.findings.finding import Severity
-from trainyard.rules.benchmarks import measured
-from trainyard.rules.nccl.pods import EFA, gpu_models, rdma_devices
-from trainyard.rules.nccl.remedies import assigned, unsafely, unset
-from trainyard.rules.nccl.settings import Assignment, assignments, environments
-from trainyard.rules.once import once
+from trainyard.rules.common.benchmarks import measured
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import EFA, gpu_models, rdma_devices
+from trainyard.rules.common.settings import Assignment, assignments, environments
+from trainyard.rules.common.variable_remedies import assigned, unsafely, unset
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 

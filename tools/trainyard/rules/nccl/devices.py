@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
 from trainyard.objects.remedy import add
-from trainyard.rules.nccl.pods import (
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import (
     EFA,
     is_rdma,
     may_lock,
@@ -15,9 +16,8 @@ from trainyard.rules.nccl.pods import (
     single_pod,
     training_containers_without,
 )
-from trainyard.rules.nccl.remedies import unsafely, unset
-from trainyard.rules.nccl.settings import Assignment, Environment, assignments, environments
-from trainyard.rules.once import once
+from trainyard.rules.common.settings import Assignment, Environment, assignments, environments
+from trainyard.rules.common.variable_remedies import unsafely, unset
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import entries, mapping, text

@@ -1,26 +1,19 @@
-"""What jobs print and record to find faults: the price of it, and what is lost."""
+"""What NCCL prints and records to find faults: the price of it, and what is lost."""
 
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
-from trainyard.rules.benchmarks import measured
-from trainyard.rules.counts import number
-from trainyard.rules.nccl.pods import gpus, outlives_the_pod, single_pod
-from trainyard.rules.nccl.remedies import assigned, unsafely, unset
-from trainyard.rules.nccl.settings import assignments, env_is_known, environments
-from trainyard.rules.once import once
+from trainyard.rules.common.benchmarks import measured
+from trainyard.rules.common.counts import number
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import gpus, outlives_the_pod, single_pod
+from trainyard.rules.common.settings import assignments, env_is_known, environments
+from trainyard.rules.common.variable_remedies import assigned, unsafely, unset
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 
 _VERBOSE = ("INFO", "TRACE")
 _LOUD = 16
-_COSTLY = {
-    "TORCH_NCCL_DESYNC_DEBUG": "records an event for each collective",
-    "TORCH_NCCL_NAN_CHECK": "reads each buffer once more",
-    "TORCH_NCCL_TRACE_CPP_STACK": "takes a stack trace at each collective",
-    "TORCH_FR_CPP_STACK": "takes a stack trace at each collective",
-    "CUDA_LAUNCH_BLOCKING": "waits for each kernel",
-}
 
 
 @rule("NCL007", "verbose-debug", Severity.WARNING, needs=Workload, fix="unsafe")
@@ -136,38 +129,4 @@ def debug_file_shared(workload: Workload) -> Iterator[Problem]:
                 f"NCCL_DEBUG_FILE is {path} for every rank: {' and '.join(lacking)} is missing",
                 found.spot.saying("on a volume that the pods share"),
                 help="put %h (host) and %p (process) into the name",
-            )
-
-
-@rule("NCL051", "debugging-left-on", Severity.INFO, needs=Workload, fix="unsafe")
-@once
-def debugging_left_on(workload: Workload) -> Iterator[Problem]:
-    """A switch of PyTorch or CUDA that is meant for finding faults is on.
-
-    Each makes every step slower: checks over Gloo, events, stack traces, kernels that wait for each other.
-
-    Bad:
-        kind: ConfigMap
-        metadata: {name: llama-sft-nccl}
-        data: {CUDA_LAUNCH_BLOCKING: "1"}
-    Good:
-        kind: ConfigMap
-        metadata: {name: llama-sft-nccl}
-        data: {TORCH_DISTRIBUTED_DEBUG: "OFF"}
-    Near miss:
-        kind: ConfigMap
-        metadata: {name: llama-sft-nccl}
-        data: {TORCH_DISTRIBUTED_DEBUG: INFO}
-
-    Source: https://docs.pytorch.org/docs/stable/distributed.html
-    """
-    for found in assignments(workload, "TORCH_DISTRIBUTED_DEBUG", *_COSTLY):
-        detail = found.name == "TORCH_DISTRIBUTED_DEBUG"
-        if (found.value or "").upper() == "DETAIL" if detail else found.is_on:
-            does = "checks each collective over Gloo" if detail else _COSTLY[found.name]
-            yield Problem(
-                f"{found.name} is {found.value}, which {does}",
-                found.spot,
-                help="remove it from training jobs",
-                fix=unsafely(unset(found)),
             )

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.remedy import Remedy
-from trainyard.rules.counts import number
+from trainyard.rules.common.counts import number
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import is_rdma, may_reach_rdma, rdma_devices, single_pod
+from trainyard.rules.common.settings import Assignment, Environment, assignments, environments
+from trainyard.rules.common.variable_remedies import all_unset, assigned, beside, unsafely, unset
 from trainyard.rules.nccl.image import release
-from trainyard.rules.nccl.pods import is_rdma, may_reach_rdma, rdma_devices, single_pod
-from trainyard.rules.nccl.remedies import all_unset, assigned, beside, unsafely, unset
-from trainyard.rules.nccl.settings import Assignment, Environment, assignments, environments
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import digits

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import has_no_nvlink, may_place_memory, mount_of, single_pod
+from trainyard.rules.common.settings import Assignment, assignments, environments
+from trainyard.rules.common.variable_remedies import unsafely, unset
+from trainyard.rules.common.volumes import mounts
 from trainyard.rules.nccl.image import release
-from trainyard.rules.nccl.pods import has_no_nvlink, may_place_memory, mount_of, single_pod
-from trainyard.rules.nccl.remedies import unsafely, unset
-from trainyard.rules.nccl.settings import Assignment, assignments, environments
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.volumes import mounts
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
+from trainyard.rules.common.once import once
+from trainyard.rules.common.settings import Assignment, assignments
 from trainyard.rules.nccl.image import Release, parsed, release
-from trainyard.rules.nccl.settings import Assignment, assignments
-from trainyard.rules.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
-from trainyard.rules.nccl.pods import annotations
-from trainyard.rules.nccl.settings import Assignment, Environment, environments
-from trainyard.rules.once import once
+from trainyard.rules.common.once import once
+from trainyard.rules.common.pods import annotations
+from trainyard.rules.common.settings import Assignment, Environment, environments
+from trainyard.rules.common.volumes import mounts
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.volumes import mounts
 from trainyard.workload.model import Container, PodSet, Workload
 
 _FASTRAK, _TCPX = "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_"

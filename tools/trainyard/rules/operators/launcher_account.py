@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.unit import Unit
-from trainyard.rules.operators.kinds import of_training_operator, replicas
-from trainyard.rules.operators.releases import training_operator
-from trainyard.rules.parts import word
+from trainyard.rules.common.operator_kinds import of_training_operator, replicas
+from trainyard.rules.common.operator_releases import training_operator
+from trainyard.rules.common.parts import word
 from trainyard.rules.registry import Problem, rule
 
 _KEEPS_ACCOUNT = (1, 8, 0)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
 from trainyard.objects.remedy import put, remove, rename
-from trainyard.rules.once import once
-from trainyard.rules.operators.kinds import known_type, operator_kind, replicas
-from trainyard.rules.parts import either, integer, items, part
-from trainyard.rules.places import value_at
+from trainyard.rules.common.once import once
+from trainyard.rules.common.operator_kinds import known_type, operator_kind, replicas
+from trainyard.rules.common.parts import either, integer, items, part
+from trainyard.rules.common.places import value_at
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.plain import text
 

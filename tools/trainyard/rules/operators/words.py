@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.remedy import put
-from trainyard.rules.jobspecs import job_specs
-from trainyard.rules.once import once
-from trainyard.rules.operators.kinds import operator_kind, replicas
-from trainyard.rules.parts import either, items, word
-from trainyard.rules.places import value_at
+from trainyard.rules.common.jobspecs import job_specs
+from trainyard.rules.common.once import once
+from trainyard.rules.common.operator_kinds import operator_kind, replicas
+from trainyard.rules.common.parts import either, items, word
+from trainyard.rules.common.places import value_at
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 

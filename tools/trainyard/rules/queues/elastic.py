@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
-from trainyard.rules.jobspecs import job_specs
-from trainyard.rules.parts import integer, pairs
+from trainyard.rules.common.jobspecs import job_specs
+from trainyard.rules.common.parts import integer, pairs
+from trainyard.rules.common.starts import nodes, one_world, starts
 from trainyard.rules.queues.kueue import ELASTIC
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.starts import nodes, one_world, starts
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import digits
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from trainyard.objects.objects import Object, Spot
-from trainyard.rules.parts import items, pairs, part, word
+from trainyard.rules.common.parts import items, pairs, part, word
 from trainyard.workload.embedded import yaml_map
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping, sequence

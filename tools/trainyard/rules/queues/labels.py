@@ -6,8 +6,8 @@ from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
 from trainyard.objects.remedy import put, remove
 from trainyard.objects.unit import Unit
-from trainyard.rules.once import once
-from trainyard.rules.parts import pairs
+from trainyard.rules.common.once import once
+from trainyard.rules.common.parts import pairs
 from trainyard.rules.queues.kueue import FRAMEWORKS, PRIORITY, QUEUE, frameworks, is_queued, pod_metadata, settings
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.adapters import PLAIN, adapter

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
-from trainyard.rules.parts import either, items, pairs, word, words
-from trainyard.rules.places import value_at
+from trainyard.rules.common.parts import either, items, pairs, word, words
+from trainyard.rules.common.places import value_at
 from trainyard.rules.queues.kueue import FRAMEWORKS, GROUP, PRIORITY, QUEUE
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload

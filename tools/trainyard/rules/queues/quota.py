@@ -7,9 +7,9 @@ from fractions import Fraction
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.quantity import quantity
-from trainyard.rules.once import once
-from trainyard.rules.parts import items, word, words
-from trainyard.rules.places import value_at
+from trainyard.rules.common.once import once
+from trainyard.rules.common.parts import items, word, words
+from trainyard.rules.common.places import value_at
 from trainyard.rules.queues.kueue import cluster_queue, excluded, queue_label, settings
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
-from trainyard.rules.parts import items, part, word
-from trainyard.rules.places import value_at
+from trainyard.rules.common.parts import items, part, word
+from trainyard.rules.common.places import value_at
 from trainyard.rules.queues.kueue import ELASTIC, is_elastic, is_queued, queue_label
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload

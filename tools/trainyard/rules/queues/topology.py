@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
 from trainyard.objects.remedy import all_of, put, remove
-from trainyard.rules.once import once
-from trainyard.rules.parts import either, items, pairs, word
+from trainyard.rules.common.once import once
+from trainyard.rules.common.parts import either, items, pairs, word
 from trainyard.rules.queues.kueue import GROUP, cluster_queue, flavors
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
-from trainyard.rules.meetings import Meeting, meetings
-from trainyard.rules.once import once
-from trainyard.rules.places import value_at
+from trainyard.rules.common.meetings import Meeting, meetings
+from trainyard.rules.common.once import once
+from trainyard.rules.common.places import value_at
+from trainyard.rules.common.starts import Start, meets_others, starts
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.starts import Start, meets_others, starts
 from trainyard.workload.model import Container, Setting, Workload
 from trainyard.workload.plain import entries, mapping, text
 from trainyard.workload.rendezvous import rendezvous

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
 from trainyard.objects.remedy import Remedy, put
-from trainyard.rules.counts import number
-from trainyard.rules.meetings import Meeting, meetings
-from trainyard.rules.once import once
+from trainyard.rules.common.counts import number
+from trainyard.rules.common.meetings import Meeting, meetings
+from trainyard.rules.common.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.adapters import made_services
 from trainyard.workload.made_services import MadeService

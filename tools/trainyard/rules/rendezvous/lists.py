@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
-from trainyard.rules.once import once
+from trainyard.rules.common.once import once
+from trainyard.rules.common.starts import Start, starts
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.starts import Start, starts
 from trainyard.workload.hostfiles import listed_hosts
 from trainyard.workload.model import Workload
 from trainyard.workload.services import Means, resolve

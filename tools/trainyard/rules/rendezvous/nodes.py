@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
 from trainyard.objects.remedy import Remedy, put
-from trainyard.rules.counts import number, whole
-from trainyard.rules.meetings import meetings
-from trainyard.rules.once import once
+from trainyard.rules.common.counts import number, whole
+from trainyard.rules.common.meetings import meetings
+from trainyard.rules.common.once import once
+from trainyard.rules.common.remedies import told
+from trainyard.rules.common.starts import Start, meets_others, names_a_meeting, nodes, pods_that_start, starts
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.remedies import told
-from trainyard.rules.starts import Start, meets_others, names_a_meeting, nodes, pods_that_start, starts
 from trainyard.workload.model import Setting, Workload
 from trainyard.workload.of_unit import companions
 from trainyard.workload.plain import mapping

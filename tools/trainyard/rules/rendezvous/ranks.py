@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
 from trainyard.objects.remedy import Remedy, all_of, remove
-from trainyard.rules.counts import gpu_limit, number
-from trainyard.rules.mpi import mpi_ranks_per_worker
-from trainyard.rules.once import once
+from trainyard.rules.common.counts import gpu_limit, number
+from trainyard.rules.common.once import once
+from trainyard.rules.common.remedies import told
+from trainyard.rules.common.starts import ranks_per_pod, starts
+from trainyard.rules.mpi.slots import mpi_ranks_per_worker
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.remedies import told
-from trainyard.rules.starts import ranks_per_pod, starts
 from trainyard.workload.made import written
 from trainyard.workload.model import Container, Setting, Workload
 from trainyard.workload.plain import entries, sequence, text
@@ -308,7 +308,7 @@ def reserved_env_set(workload: Workload) -> Iterator[Problem]:
             final = start.container.env.get(name)
             by_controller = final is not None and final.origin == "controller"
             if by_controller and written(spot).path[:3] == ("spec", "trainer", "env"):
-                continue  # Trainer refuses these (NCL063)
+                continue  # Trainer refuses these (ENV028)
             if by_controller or (set_by and name in _SET_BY_TORCHRUN and not _refers_to(start.container, name)):
                 found.append((name, spot))
                 set_by = set_by or f"the {workload.object.kind} controller"

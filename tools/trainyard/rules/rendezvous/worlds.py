@@ -6,12 +6,12 @@ from functools import partial
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
-from trainyard.rules.counts import number, whole
-from trainyard.rules.once import once
-from trainyard.rules.parts import integer
-from trainyard.rules.programs import programs
+from trainyard.rules.common.counts import number, whole
+from trainyard.rules.common.once import once
+from trainyard.rules.common.parts import integer
+from trainyard.rules.common.programs import programs
+from trainyard.rules.common.starts import Start, names_a_meeting, nodes, starts
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.starts import Start, names_a_meeting, nodes, starts
 from trainyard.workload.accelerate import hands_to_deepspeed, spreads
 from trainyard.workload.hostfiles import hosts_may_be_known
 from trainyard.workload.model import Workload

@@ -1,0 +1,1 @@
+"""What rules of several families share. Nothing here is a rule."""

@@ -1,0 +1,1 @@
+"""Rules on gang scheduling: GNG001 and up."""

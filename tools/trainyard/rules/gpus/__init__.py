@@ -1,0 +1,1 @@
+"""Rules on GPUs and other devices that pods request: GPU001 and up."""

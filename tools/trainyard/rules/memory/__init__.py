@@ -1,0 +1,1 @@
+"""Rules on memory, shared and of GPUs: MEM001 and up."""

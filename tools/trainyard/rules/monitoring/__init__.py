@@ -1,0 +1,1 @@
+"""Rules on what Prometheus is told to scrape: MON001 and up."""

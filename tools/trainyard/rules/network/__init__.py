@@ -1,0 +1,1 @@
+"""Rules on what pods can reach: NET001 and up."""

@@ -1,0 +1,1 @@
+"""Rules on where the scheduler may put pods: PLC001 and up."""

@@ -1,0 +1,1 @@
+"""Rules on names of objects that pods use: REF001 and up."""

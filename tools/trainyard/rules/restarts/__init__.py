@@ -1,0 +1,1 @@
+"""Rules on failures and on further tries: RST001 and up."""
