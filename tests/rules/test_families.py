@@ -24,7 +24,8 @@ def test_a_rule_lies_in_its_family(rule: Rule) -> None:
 
 
 def test_nothing_else_lies_beside_the_families() -> None:
-    found = {item.stem for item in PACKAGE.iterdir() if item.name != "__pycache__"}
+    holding = {file.relative_to(PACKAGE).parts[0] for file in PACKAGE.rglob("*.*") if "__pycache__" not in file.parts}
+    found = {Path(name).stem for name in holding}
 
     assert found == {*FAMILIES.values(), *AROUND}
     assert len(set(FAMILIES.values())) == len(FAMILIES), "two families share a folder"
