@@ -18,8 +18,8 @@ from trainyard.kustomize.replay import fieldspecs, jsonpatch, paths, replay
 from trainyard.lint.masked import SHOWN, without_tokens
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.quantity import quantity
+from trainyard.rules.common.plain_secrets import known_secrets
 from trainyard.rules.deepspeed import hjson
-from trainyard.rules.security.secrets import known_secrets
 from trainyard.workload.command import script_of
 from trainyard.workload.environment import expand
 from trainyard.workload.exit_code import hidden

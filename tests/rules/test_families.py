@@ -1,5 +1,6 @@
 """A rule is found from its id alone."""
 
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -29,6 +30,18 @@ def test_nothing_else_lies_beside_the_families() -> None:
 
     assert found == {*FAMILIES.values(), *AROUND}
     assert len(set(FAMILIES.values())) == len(FAMILIES), "two families share a folder"
+
+
+def test_no_module_with_rules_is_imported_by_another_family() -> None:
+    with_rules = {rule.check.__module__ for rule in all_rules().values() if not rule.declared}
+    found = {
+        (file.relative_to(PACKAGE).as_posix(), imported)
+        for file in PACKAGE.rglob("*.py")
+        for imported in re.findall(r"^ *from (trainyard\.rules\.[\w.]+) import ", file.read_text(), re.MULTILINE)
+        if imported in with_rules and imported.split(".")[2] != file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    }
+
+    assert found == set()
 
 
 def test_every_family_of_the_table_has_a_rule() -> None:

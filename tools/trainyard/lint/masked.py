@@ -86,7 +86,7 @@ def cleaned(text: str, secrets: Collection[str]) -> str:
 
 def without_tokens(text: str) -> str:
     """A text in which everything that looks like a token of a known kind is cut."""
-    from trainyard.rules.security.secrets import known_secrets
+    from trainyard.rules.common.plain_secrets import known_secrets
 
     secrets = dict.fromkeys(known_secrets(text))
     if len(secrets) > _MOST:

@@ -2,7 +2,8 @@
 
 A rule is found from its id. The three letters are its family, and `FAMILIES` names the module or the folder that holds
 every rule of it: NET004 is in `network/`, IMG001 in `images.py`. Whatever module lies there is read, so that a new one
-needs no line elsewhere. What several families share is in `common/`, which holds no rule.
+needs no line elsewhere. What several families share is in `common/`, which holds no rule. Beside that, BAT reads
+DeepSpeed's configurations with modules of `deepspeed/` that hold none either.
 
 A stage of the pipeline may raise findings itself, such as those on suppressions. It declares their pages where it
 raises them: `index.STAGES` names the module.

@@ -6,9 +6,9 @@ from pathlib import PurePath
 from trainyard.allowed.statement import statement
 from trainyard.findings.finding import Severity
 from trainyard.objects.unit import Unit
+from trainyard.rules.common.plain_secrets import is_plain_secret
 from trainyard.rules.gitops.fields import label
 from trainyard.rules.registry import Problem, rule
-from trainyard.rules.security.secrets import is_plain_secret
 
 _TEAM = "trainyard.dev/team"
 

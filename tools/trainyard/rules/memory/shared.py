@@ -8,8 +8,8 @@ from trainyard.objects.quantity import quantity
 from trainyard.objects.remedy import put
 from trainyard.rules.common.benchmarks import measured
 from trainyard.rules.common.counts import number
+from trainyard.rules.common.memory_volumes import memory_mounts, without_bound
 from trainyard.rules.common.once import once
-from trainyard.rules.common.places import value_at
 from trainyard.rules.common.volumes import Mount, Volume, mounts
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, PodSet, Workload
@@ -166,16 +166,6 @@ def shared_memory_over_limit(workload: Workload) -> Iterator[Problem]:
             yield from _together_over_limit(pod_set)
 
 
-def memory_mounts(pod_set: PodSet) -> Iterator[Mount]:
-    """Where containers write to the memory volumes that manifests hold."""
-    yield from (mount for mount in mounts(pod_set) if mount.volume.in_memory and _is_written(mount))
-
-
-def without_bound(mount: Mount) -> bool:
-    """Whether a memory volume may grow to the memory of the node, as nothing limits it or its container."""
-    return mount.volume.data.get("sizeLimit") is None and "memory" not in mount.container.limits
-
-
 def _together_over_limit(pod_set: PodSet) -> Iterator[Problem]:
     """Several volumes of one container that fit alone, and not together."""
     by_container: dict[str, dict[str, Mount]] = {}
@@ -199,11 +189,6 @@ def _together_over_limit(pod_set: PodSet) -> Iterator[Problem]:
             (*(spot.saying("so does this") for spot in spots), limit.spot.saying("the memory limit")),
             f"make them smaller, to leave room for the processes in the {limit.value}",
         )
-
-
-def _is_written(mount: Mount) -> bool:
-    """False for a volume that the job's controller adds, such as KubeRay's for the object store."""
-    return value_at(mount.volume.spot) is not None
 
 
 def _over_limit(mount: Mount) -> Problem | None:

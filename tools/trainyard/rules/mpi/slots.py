@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.remedy import Remedy, put
-from trainyard.rules.common.counts import gpu_limit, whole
+from trainyard.rules.common.counts import gpu_limit
+from trainyard.rules.common.mpi_slots import asked_processes, mpi_program, pods_of, slots_per_worker
 from trainyard.rules.common.remedies import told
 from trainyard.rules.common.settings import environments
 from trainyard.rules.registry import Problem, rule
@@ -58,7 +59,7 @@ def process_count_mismatch(workload: Workload) -> Iterator[Problem]:
 
     Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/
     """
-    asked, slots, workers = _processes(workload), slots_per_worker(workload), _pods(workload, "worker")
+    asked, slots, workers = asked_processes(workload), slots_per_worker(workload), pods_of(workload, "worker")
     if asked is None or slots is None or workers is None or not _keeps_to_slots(workload):
         return
     with_launcher = mpijob.launcher_is_worker(workload.object)
@@ -67,7 +68,7 @@ def process_count_mismatch(workload: Workload) -> Iterator[Problem]:
         return
     launcher = f" (workers {workers.value} + launcher 1)" if with_launcher else ""
     yield Problem(
-        f"{_program(workload)} starts {asked.value} processes, "
+        f"{mpi_program(workload)} starts {asked.value} processes, "
         f"but slots {slots.value} x hosts {hosts}{launcher} = {slots.value * hosts}",
         asked.spot.saying("more processes than slots"),
         (slots.spot.saying(f"slots of one worker: {slots.value}"), workers.spot.saying(f"workers: {workers.value}")),
@@ -167,43 +168,3 @@ def slots_mismatch(workload: Workload) -> Iterator[Problem]:
             f"set slotsPerWorker to {container.gpus}",
             put(slots.spot, container.gpus) if container.gpus and not slots.implied else None,
         )
-
-
-def slots_per_worker(workload: Workload) -> Setting | None:
-    """An MPIJob's slots for each worker; None for other kinds, and where they are no number."""
-    slots = mpijob.slots(workload.object) if workload.object.kind == "MPIJob" else None
-    return None if slots is None or slots.value is None else slots
-
-
-def _processes(workload: Workload) -> Setting | None:
-    for pod_set in workload.pod_sets:
-        container = pod_set.main()
-        option = container.launch.option("np") if container is not None and container.launch is not None else None
-        if option is not None and pod_set.role == "launcher" and (asked := whole(option.value)) is not None:
-            return Setting(asked, option.spot)
-    return None
-
-
-def _program(workload: Workload) -> str:
-    main = next((pod_set.main() for pod_set in workload.pod_sets if pod_set.role == "launcher"), None)
-    return main.launch.launcher if main is not None and main.launch is not None else "mpirun"
-
-
-def _pods(workload: Workload, role: str) -> Setting | None:
-    return next((p.count for p in workload.pod_sets if p.role == role and p.count.value is not None), None)
-
-
-def mpi_ranks_per_worker(workload: Workload) -> tuple[Setting, str] | None:
-    """How many ranks an MPIJob starts in each worker, and the arithmetic; None where that is not known.
-
-    That many are started only where the slots allow it, which MPI002 says.
-    """
-    slots, workers, asked = slots_per_worker(workload), _pods(workload, "worker"), _processes(workload)
-    if slots is None or workers is None or not workers.value:
-        return None
-    if asked is None:
-        return slots, f"{slots.value} slots"
-    if asked.value >= slots.value * workers.value:
-        return None
-    ranks = asked.value // workers.value
-    return Setting(ranks, asked.spot), f"{asked.value} processes / {workers.value} workers = {ranks}"

@@ -7,10 +7,10 @@ from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Spot
 from trainyard.objects.remedy import Remedy, all_of, remove
 from trainyard.rules.common.counts import gpu_limit, number
+from trainyard.rules.common.mpi_slots import mpi_ranks_per_worker
 from trainyard.rules.common.once import once
 from trainyard.rules.common.remedies import told
 from trainyard.rules.common.starts import ranks_per_pod, starts
-from trainyard.rules.mpi.slots import mpi_ranks_per_worker
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.made import written
 from trainyard.workload.model import Container, Setting, Workload

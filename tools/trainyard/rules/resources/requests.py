@@ -6,8 +6,8 @@ from trainyard.findings.finding import Severity
 from trainyard.objects.quantity import quantity
 from trainyard.objects.remedy import put
 from trainyard.rules.common.counts import number
+from trainyard.rules.common.memory_volumes import memory_mounts, without_bound
 from trainyard.rules.common.once import once
-from trainyard.rules.memory.shared import memory_mounts, without_bound
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.templates import SERVING

@@ -1,56 +1,21 @@
 """Rules on secrets, images and tokens: SEC001 and up."""
 
-import base64
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from trainyard.catalogues.variables import variable
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
 from trainyard.objects.remedy import put
 from trainyard.objects.unit import Unit
 from trainyard.rules.common.once import once
+from trainyard.rules.common.plain_secrets import is_reference, readable_content, secret_in
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
-from trainyard.workload.plain import entries, mapping
+from trainyard.workload.plain import entries
 from trainyard.yaml.fieldpath import Path
 
-_SHAPES = (
-    (re.compile(r"\bhf_[A-Za-z0-9]{20,}"), "a Hugging Face token"),
-    (re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"), "an AWS access key"),
-    (re.compile(r"\b(gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,})"), "a GitHub token"),
-    (re.compile(r"\bglpat-[\w-]{20,}"), "a GitLab token"),
-    (re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{10,}"), "a Slack token"),
-    (re.compile(r"\bsk-(ant-|proj-)?[A-Za-z0-9_-]{32,}"), "an API key"),
-    (re.compile(r"\bAIza[0-9A-Za-z_-]{35}"), "a Google API key"),
-    (re.compile(r"\bnvapi-[\w-]{32,}"), "an NVIDIA API key"),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "a private key"),
-    (re.compile(r"\b[a-z][a-z0-9+.-]{0,40}://[^\s/:@${}<>]+:(?P<part>[^\s/@${}<>]{3,})@"), "a password in a URL"),
-)
-_HINT = re.compile(r"hf_|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox|sk-|AIza|nvapi-|PRIVATE KEY|://[^/]*@")
-"""What every shape above holds; one search instead of ten for nearly every text."""
-_NAME = re.compile(r"(API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|PASSWORD|PASSWD|TOKEN|CREDENTIALS?)\Z", re.IGNORECASE)
-_OPAQUE = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}\Z")
-_VARIABLE = re.compile(r"\$[A-Za-z_]\w*\Z")
-_REFERENCES = ("$(", "${", "{{", "<")
-_PLACEHOLDER = re.compile(
-    r"your|replace|change.?me|change.?it|placeholder|example|dummy|insert|enter|todo|fixme|redacted|-here\b|_here\b|xxxx"
-    r"|\*\*\*|\.\.\.",
-    re.IGNORECASE,
-)
-"""What stands in a text that is to be replaced by a secret."""
-_SETTINGS = frozenset(
-    {"database", "enableOCI", "endpoint", "host", "hostname", "insecure", "name", "namespace", "port", "project"}
-    | {"region", "server", "type", "url", "user", "username"}
-)
-"""Keys of a Secret that say where it is used, and hold none."""
-_VARIED = 8
-"""Different characters of a key that was drawn at random; a password made up for a test has fewer."""
 _NO_API_KINDS = ("Job", "JobSet", "PyTorchJob", "TFJob", "MPIJob", "TrainJob")
-
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 
 
@@ -84,7 +49,7 @@ def secret_in_plain_sight(unit: Unit) -> Iterator[Problem]:
             yield from _secret_object(obj, unit.is_synced)
             continue
         for path, name, text in _texts(obj.data):
-            found = _secret(name, text)
+            found = secret_in(name, text)
             if found:
                 yield Problem(
                     f"{name or 'a text'} holds {found.what}: {found.part[:4]}...",
@@ -200,7 +165,7 @@ def _tagged_images(workload: Workload) -> Iterator[Problem]:
         for container in (*pod_set.init_containers, *pod_set.containers):
             if container.by_controller or not container.image:
                 continue
-            if _DIGEST.search(container.image) or _is_reference(container.image):
+            if _DIGEST.search(container.image) or is_reference(container.image):
                 continue
             tagged = ":" in container.image.rpartition("/")[2]
             yield Problem(
@@ -210,87 +175,14 @@ def _tagged_images(workload: Workload) -> Iterator[Problem]:
             )
 
 
-def known_secrets(text: str) -> list[str]:
-    """Everything in a text that has the shape of a token or a password in a URL."""
-    if not _HINT.search(text):
-        return []
-    found = (match for shape, _ in _SHAPES for match in shape.finditer(text))
-    return [match.groupdict().get("part") or match[0] for match in found]
-
-
-def is_plain_secret(obj: Object) -> bool:
-    """Whether an object is a Secret that SEC001 speaks of."""
-    return obj.kind == "Secret" and obj.api_version == "v1" and any(True for _ in _readable(obj))
-
-
 def _secret_object(obj: Object, is_synced: bool) -> Iterator[Problem]:
-    for field, key, found in _readable(obj):
+    for field, key, found in readable_content(obj):
         yield Problem(
             f"Secret {obj.name} holds its content in Git",
             obj.at(field, key, label="readable by everyone who can read the repository"),
             help="revoke it; use an ExternalSecret, a SealedSecret or SOPS",
             severity=None if is_synced or (found is not None and found.certain) else Severity.INFO,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Secret:
-    """A secret in a text."""
-
-    what: str
-    part: str
-    certain: bool
-    """False for a password that is weak enough to be made for a test."""
-
-
-def _readable(obj: Object) -> Iterator[tuple[str, str, _Secret | None]]:
-    """Fields and keys of a Secret's readable content, and what is known of it: SOPS encrypts some, the deployer fills
-    some in.
-    """
-    for field in ("data", "stringData") if "sops" not in obj.data else ():
-        for key, text in mapping(obj.data.get(field)).items():
-            if not isinstance(text, str) or not text:
-                continue
-            found = _secret(str(key), _decoded(text) if field == "data" else text)
-            if found is not None or not (key in _SETTINGS or _stands_for_a_secret(text)):
-                yield field, key, found
-
-
-@lru_cache(maxsize=4096)
-def _secret(name: str, text: str) -> _Secret | None:
-    """The secret that a text holds, or None. `name` is the variable or key it is given to."""
-    for shape, what in _SHAPES if _HINT.search(text) else ():
-        match = shape.search(text)
-        if match:
-            part = match.groupdict().get("part") or match[0]
-            return None if len(set(part[6:])) < 3 and len(part) > 12 else _Secret(what, part, certain=True)
-    if not name or name.startswith("checksum/"):
-        return None
-    facts, named = variable(name), _NAME.search(name)
-    shared = facts is not None and facts.secret
-    if not (named or shared) or _stands_for_a_secret(text):
-        return None
-    if text.startswith(("/", "./", "~")) or text.endswith((".json", ".txt")):
-        return None
-    if shared and text:
-        return _Secret("a shared key", text, certain=True)
-    if named and _OPAQUE.match(text) and any(mark.isdigit() for mark in text) and len(set(text)) > 3:
-        return _Secret("what looks like a secret", text, certain=len(set(text)) >= _VARIED)
-    weak = re.search(r"PASSW(OR)?D\Z", name, re.IGNORECASE) and len(text) >= 6 and " " not in text
-    return _Secret("what looks like a secret", text, certain=False) if weak else None
-
-
-def _stands_for_a_secret(text: str) -> bool:
-    """Whether a text is to be replaced by a secret: a reference, a template, or words that say so, in base64 too."""
-    return _is_reference(text) or any(_PLACEHOLDER.search(each) for each in (text, _decoded(text)))
-
-
-def _decoded(text: str) -> str:
-    """The text that stands in base64, or nothing where none does."""
-    try:
-        return base64.b64decode(text, validate=True).decode()
-    except ValueError:
-        return ""
 
 
 def _texts(tree: Any, path: Path = (), name: str = "") -> Iterator[tuple[Path, str, str]]:
@@ -304,10 +196,6 @@ def _texts(tree: Any, path: Path = (), name: str = "") -> Iterator[tuple[Path, s
     elif isinstance(tree, list):
         for index, value in enumerate(tree):
             yield from _texts(value, (*path, index))
-
-
-def _is_reference(text: str) -> bool:
-    return bool(_VARIABLE.match(text)) or any(mark in text for mark in _REFERENCES)
 
 
 def _enters_pods(workload: Workload) -> bool:
