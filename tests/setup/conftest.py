@@ -13,8 +13,8 @@ HOME = Path(__file__).resolve().parents[2]
 PROBE = """\
 import json, os, sys
 
-if sys.argv[1:2] == ["exit"]:
-    sys.exit(int(sys.argv[2]))
+if sys.argv[2:3] == ["exit"]:
+    sys.exit(int(sys.argv[3]))
 print(json.dumps({"arguments": sys.argv[1:], "cwd": os.getcwd(), "isolated": sys.flags.isolated, "file": __file__}))
 """
 

@@ -20,7 +20,7 @@ def test_it_hands_over_arguments_and_the_folder_it_was_started_in(ready: Path, r
 
     assert done.stderr == ""
     assert json.loads(done.stdout) == {
-        "arguments": ["two words", "*", "", "--changed", "HEAD"],
+        "arguments": ["lint-jobs", "two words", "*", "", "--changed", "HEAD"],
         "cwd": str(tmp_path / "elsewhere"),
         "isolated": 1,
         "file": str(ready / "tools/trainyard/__main__.py"),

@@ -78,6 +78,11 @@ class Platforms:
         )
         return True
 
+    def offer(self, folder: str, rendering: Rendering) -> None:
+        """Keep what a folder came to, if it is a platform that was to be rendered."""
+        if folder in self._asked:
+            self.keep(folder, rendering)
+
     def keep(self, folder: str, rendering: Rendering) -> None:
         """Keep what a platform folder came to."""
         try:

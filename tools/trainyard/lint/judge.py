@@ -277,16 +277,20 @@ class Judge:
             if isinstance(result, str):
                 self.platforms.keep(result, rendering)
             else:
+                self.platforms.offer(result.target.name, rendering)
                 yield result, self._unit(result, rendering)
         yield from ((result, None) for result in refused)
 
     def _folders(
         self, targets: Sequence[Target], asked: "deque[Result | str]", refused: "list[Result]"
     ) -> Iterator[str]:
-        """Folders to render, each platform before the first job on it."""
+        """Folders to render, each platform before the first job on it; one that is a target too is rendered once."""
         from trainyard.kustomize.kustomization import load_graph
 
+        waiting = {target.name: target for target in targets}
         for target in targets:
+            if waiting.pop(target.name, None) is None:
+                continue
             result = Result(target)
             self.begin(target, "")
             with result.failing():
@@ -295,7 +299,8 @@ class Judge:
                 refused.append(result)
                 continue
             for folder in self.platforms.to_render(files) if entry_of(target.name) is None else ():
-                asked.append(folder)
+                platform = waiting.pop(folder, None)
+                asked.append(folder if platform is None else Result(platform))
                 yield folder
             asked.append(result)
             yield target.name
