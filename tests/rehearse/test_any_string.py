@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.rehearse.host import SECRET, host
-from tests.rehearse.hostile import IMAGE, WITHOUT_A_WALL, Json, config_map, job_set, rehearse
+from tests.rehearse.hostile import IMAGE, WITHOUT_A_WALL, Json, config_map, job_set, pod, rehearse
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
 SEED = 20_260
@@ -202,3 +202,13 @@ def test_no_string_beside_a_pod_changes_the_machine(tmp_path: Path, part: int) -
         assert done.returncode in (0, 1, 2), done.stderr
         assert SECRET not in done.stdout + done.stderr
     assert entries() == before
+
+
+def test_a_probe_with_a_word_that_no_program_takes_fails_as_it_would_on_a_node(tmp_path: Path) -> None:
+    asked = {"startupProbe": {"exec": {"command": ["test", "-e", "/a\0b"]}, "periodSeconds": 1, "failureThreshold": 1}}
+    pods = {"asked": pod(["sleep", "60"], container=asked, terminationGracePeriodSeconds=1)}
+
+    done = rehearse(tmp_path, job_set(pods), before=WITHOUT_A_WALL)
+
+    assert done.returncode == 1, done.stderr
+    assert "the startup probe of main ends it" in done.stdout + done.stderr

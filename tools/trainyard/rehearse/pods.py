@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -330,4 +331,7 @@ def begin(
 
 def _silently(words: Sequence[str], environment: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
     silent = subprocess.DEVNULL
+    if any("\0" in word for word in (*words, *chain(*(environment or {}).items()))):
+        # No program can be given that, and on a node the probe fails too.
+        words = ["false"]
     return subprocess.Popen(words, stdin=silent, stdout=silent, stderr=silent, start_new_session=True, env=environment)
