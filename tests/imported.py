@@ -11,7 +11,7 @@ for _late in (
     "kustomize.rendered",
     "lint.unjudged",
     "objects.manifests",
-    "policy.allowed",
+    "policy.job_folder",
     "schemas.schema",
 ):
     import_module(f"trainyard.{_late}")

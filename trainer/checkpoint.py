@@ -18,11 +18,11 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystem
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
+from trainer.checkpoint_pieces import Piece, Reads, State, Writes, misfits
 from trainer.config import Config
 from trainer.errors import CheckpointError, ConfigError, NoUsableCheckpointError, StorageError, TrainerError
 from trainer.launch import Ranks
 from trainer.parallel import Engine
-from trainer.pieces import Piece, Reads, State, Writes, misfits
 from trainer.storage import Damaged, Manifest, Storage, digest_of, write_synced
 
 IDLE, WRITING, WRITTEN, FAILED = range(4)

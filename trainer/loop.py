@@ -19,11 +19,11 @@ from trainer.config import Config
 from trainer.control import Exchange, Step, Told
 from trainer.data import MicroBatch, Share
 from trainer.errors import CheckpointError, NonFiniteError, NoUsableCheckpointError, PeerLostError, Preempted
-from trainer.exposed import Exposed
+from trainer.exposed_communication import Exposed
 from trainer.metrics import Board, Metrics, peak_flops
 from trainer.presets import Decoder, Shape, check_length, flops_per_sample, preset, weights
 from trainer.report import Report
-from trainer.stop import Stop
+from trainer.sigterm import Stop
 from trainer.storage import Storage
 from trainer.straggler import Probe, spread
 

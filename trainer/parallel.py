@@ -12,11 +12,11 @@ from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, Offlo
 from torch.nn.parallel import DistributedDataParallel
 
 from trainer import model as models
+from trainer.checkpoint_pieces import State, of_rows
 from trainer.config import Config
 from trainer.data import Share
 from trainer.errors import ConfigError
 from trainer.optimizer import DTYPES, MOMENTS, adamw, loss_scale, update
-from trainer.pieces import State, of_rows
 from trainer.presets import Shape, weights
 from trainer.transformer import Transformer
 

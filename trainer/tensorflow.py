@@ -36,7 +36,7 @@ from trainer.metrics import Board, Metrics, peak_flops
 from trainer.presets import Decoder, check_length, flops_per_sample, preset, weights
 from trainer.report import Report
 from trainer.schedule import schedule
-from trainer.stop import Stop
+from trainer.sigterm import Stop
 from trainer.storage import Storage
 from trainer.tensorflow_decoder import TensorFlowDecoder
 

@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.optim import AdamW
 
 from trainer import model as models
+from trainer.checkpoint_pieces import State, piece
 from trainer.config import Config
 from trainer.data import Share
 from trainer.errors import ConfigError
 from trainer.optimizer import MOMENTS, groups
-from trainer.pieces import State, piece
 from trainer.presets import Shape
 
 TAKEN = ("optimizer", "scheduler")

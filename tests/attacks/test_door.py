@@ -20,7 +20,7 @@ from trainyard.controlplane.definitions import load_definitions
 from trainyard.kustomize.render import render
 from trainyard.objects.objects import Object
 from trainyard.objects.unit import Unit
-from trainyard.policy import allowed
+from trainyard.policy import job_folder
 from trainyard.verify import gitops
 from trainyard.verify.pods import CONTROLLER, pod_of
 from trainyard.workload.of_unit import workloads
@@ -60,7 +60,7 @@ def admin(root: Path, rendered: Rendered) -> Iterator[Client]:
             client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": {"ca.crt": "own"}})
             named = {"namespace": team, "name": "default"}
             client.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named})
-        for policy in allowed.POLICIES:
+        for policy in job_folder.POLICIES:
             client.until(f"{policy.name} in force", partial(is_in_force, client, rendered, policy.name))
         yield client
 

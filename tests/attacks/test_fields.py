@@ -21,8 +21,8 @@ from trainyard.allowed.team import Context, spec_of
 from trainyard.allowed.walk import Refusal, refusals
 from trainyard.controlplane import Client, Refused, running
 from trainyard.objects.objects import Object
-from trainyard.policy.allowed import POLICIES
 from trainyard.policy.files import stream
+from trainyard.policy.job_folder import POLICIES
 from trainyard.schemas.schema import schema_of
 from trainyard.verify import gitops, wait_for
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainyard.allowed.limits import LIMITS
 from trainyard.allowed.statement import FILE, Fields, parsed, statement
+from trainyard.allowed.statement_limits import LIMITS
 from trainyard.allowed.team import SCHEMA, Context, spec_of
 from trainyard.allowed.walk import refusals
 from trainyard.policy.files import ALLOWED, allowed

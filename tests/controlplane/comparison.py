@@ -12,11 +12,11 @@ from trainyard.controlplane import Client
 from trainyard.controlplane.client import Refused
 from trainyard.objects.quantity import quantity
 from trainyard.workload.adapters import made_services
-from trainyard.workload.files import ORIGIN as FILE
 from trainyard.workload.made import MadeObject
 from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.services import service_named
+from trainyard.workload.variables_of_files import ORIGIN as FILE
 
 Json = dict[str, Any]
 Maps = Mapping[str, Mapping[str, str]]

@@ -12,9 +12,9 @@ import pytest
 
 from tests.rehearse.rehearsing import TOOL
 from trainyard.errors import UsageError
+from trainyard.rehearse.pod_logs import Voices
 from trainyard.rehearse.sandbox import forbidden
 from trainyard.rehearse.state import PREFIX, sweep
-from trainyard.rehearse.voices import Voices
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
 

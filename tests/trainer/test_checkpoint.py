@@ -21,9 +21,9 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from tests.trainer.conftest import WAYS, Run, Trained, Trainer, ended, plain_tensors, started
 from tests.trainer.test_parallel import TOLERANCE
-from trainer import pieces
+from trainer import checkpoint_pieces
 from trainer.checkpoint import Stage
-from trainer.pieces import Piece, Reads, Writes
+from trainer.checkpoint_pieces import Piece, Reads, Writes
 from trainer.presets import preset, weights
 from trainer.storage import Manifest, Storage, digest_of
 
@@ -40,16 +40,16 @@ def test_boxes_of_all_pieces_are_the_tensor(size: tuple[int, ...], cuts: list[in
     whole = torch.arange(float(torch.Size(size).numel())).view(size)
     ends = sorted(min(cut, whole.numel()) for cut in (*cuts, 0, whole.numel()))
     found, times = torch.full(size, -1.0), torch.zeros(size)
-    before, pieces.BOX = pieces.BOX, box
+    before, checkpoint_pieces.BOX = checkpoint_pieces.BOX, box
     try:
         for start, end in pairwise(ends):
-            for offsets, values in pieces.boxes(Piece(whole.shape, start, whole.flatten()[start:end])):
+            for offsets, values in checkpoint_pieces.boxes(Piece(whole.shape, start, whole.flatten()[start:end])):
                 assert values.numel() <= max(box, size[-1])
                 place = tuple(slice(at, at + length) for at, length in zip(offsets, values.shape, strict=True))
                 found[place] = values
                 times[place] += 1
     finally:
-        pieces.BOX = before
+        checkpoint_pieces.BOX = before
 
     assert torch.equal(found, whole)
     assert torch.equal(times, torch.ones(size))
@@ -74,7 +74,7 @@ def test_a_shard_is_saved_and_read_where_it_lies(fake_world: None, tmp_path: Pat
     local = torch.arange(12.0).view(3, 4)
     spec = DTensorSpec(mesh, (Shard(0),), TensorMeta(torch.Size((5, 4)), (4, 1), torch.float32))
     shard = DTensor(local, spec, requires_grad=False)
-    held = pieces.of_rows(shard, torch.Size((5, 4)), 1, 2)
+    held = checkpoint_pieces.of_rows(shard, torch.Size((5, 4)), 1, 2)
 
     staged = Stage().copy({"model.x": held})
     save(staged, storage_writer=FileSystemWriter(tmp_path), planner=Writes(), no_dist=True)

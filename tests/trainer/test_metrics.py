@@ -16,7 +16,7 @@ from torch._C._autograd import DeviceType
 from torch.autograd.profiler_util import FunctionEvent
 
 from tests.trainer.conftest import HOME, Trainer, free_port, lines_of, until
-from trainer import exposed, report, straggler
+from trainer import exposed_communication, report, straggler
 
 pytestmark = pytest.mark.torch
 
@@ -121,9 +121,9 @@ def test_terminal_has_one_line_that_moves(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.claim("exposed-communication")
 def test_exposed_is_what_nothing_covers() -> None:
-    assert exposed.uncovered([(0, 10)], [(2, 4), (3, 6), (20, 30)]) == 6
-    assert exposed.uncovered([(0, 10), (5, 12)], []) == 12
-    assert exposed.uncovered([(0, 10)], [(0, 10)]) == 0
+    assert exposed_communication.uncovered([(0, 10)], [(2, 4), (3, 6), (20, 30)]) == 6
+    assert exposed_communication.uncovered([(0, 10), (5, 12)], []) == 12
+    assert exposed_communication.uncovered([(0, 10)], [(0, 10)]) == 0
 
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -150,14 +150,14 @@ def test_on_a_gpu_only_kernels_count() -> None:
         _event("Memcpy DtoH (Device -> Pinned)", 300, 900, **gpu),
     ]
 
-    assert exposed.exposed_seconds(events, on_gpu=True) == pytest.approx(400e-6)
+    assert exposed_communication.exposed_seconds(events, on_gpu=True) == pytest.approx(400e-6)
 
 
 @pytest.mark.claim("exposed-communication")
 def test_on_cpus_operators_are_what_computes() -> None:
     events = [_event("gloo:all_reduce", 0, 100, is_user_annotation=True), _event("aten::mm", 20, 50)]
 
-    assert exposed.exposed_seconds(events, on_gpu=False) == pytest.approx(70e-6)
+    assert exposed_communication.exposed_seconds(events, on_gpu=False) == pytest.approx(70e-6)
 
 
 def test_slowest_rank_is_named() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.allowed.limits import LIMITS
 from trainyard.allowed.places import Kind, Places, by_kind, in_each, is_of
 from trainyard.allowed.statement import Field, Fields, Items, Limit, Node, Statement, Values
+from trainyard.allowed.statement_limits import LIMITS
 
 POD: Kind = ("v1", "Pod")
 """What no job folder holds, and is judged when it is made."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.allowed.limits import LIMITS
 from trainyard.allowed.statement import Anything, Field, Fields, Items, Laid, Limit, Node, Values
+from trainyard.allowed.statement_limits import LIMITS
 from trainyard.allowed.team import Context
 from trainyard.yaml.fieldpath import Path
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from math import isfinite
 
-from trainyard.benchreport.said import number
+from trainyard.benchreport.wording import number
 
 WIDTH, HEIGHT = 520, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 12, 28

@@ -150,7 +150,7 @@ def _postmortem(options: argparse.Namespace) -> int:
 
     from trainyard.benchreport.postmortem import postmortem
     from trainyard.benchreport.runs import read_baseline, read_runs
-    from trainyard.benchreport.said import cause
+    from trainyard.benchreport.wording import cause
     from trainyard.report.escape import inert, visible
 
     ((run, _),) = read_runs([Path(options.run)])

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any
 
 from trainyard.benchreport.report import Report
-from trainyard.benchreport.said import headline
+from trainyard.benchreport.wording import headline
 
 
 def document(report: Report) -> dict[str, Any]:

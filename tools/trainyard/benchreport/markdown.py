@@ -1,8 +1,8 @@
 """The report for a pull request."""
 
 from trainyard.benchreport.report import Report
-from trainyard.benchreport.said import cause, chance, finding, headline, need, number
 from trainyard.benchreport.verdict import Row
+from trainyard.benchreport.wording import cause, chance, finding, headline, need, number
 from trainyard.diff.markdown import code
 
 MOST = 20

@@ -9,8 +9,8 @@ import numpy as np
 from trainyard.benchreport import chart
 from trainyard.benchreport.report import Report
 from trainyard.benchreport.runs import Run, Workload
-from trainyard.benchreport.said import cause, chance, finding, headline, need, number
 from trainyard.benchreport.verdict import MEDIAN, Row, cluster_measures, value_of
+from trainyard.benchreport.wording import cause, chance, finding, headline, need, number
 
 WORST = 10
 """Nodes in the table that is open; the others are one click away."""

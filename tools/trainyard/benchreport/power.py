@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trainyard.benchreport.judged import CLUSTER_TARGET, NODE_TARGET
+from trainyard.benchreport.measure import CLUSTER_TARGET, NODE_TARGET
 from trainyard.benchreport.simulate import Outcome, TooNoisy, cluster_trials, measured, node_trials, scaled
 
 NOISE = Path(__file__).parents[3] / "tests" / "benchreport" / "noise.json"

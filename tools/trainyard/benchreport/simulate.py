@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainyard.benchreport.judged import (
+from trainyard.benchreport.measure import (
     CLUSTER_TARGET,
     NODE_TARGET,
     beside_others,

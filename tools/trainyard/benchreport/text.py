@@ -1,7 +1,7 @@
 """The report for a terminal."""
 
 from trainyard.benchreport.report import Report
-from trainyard.benchreport.said import cause, chance, finding, headline, need
+from trainyard.benchreport.wording import cause, chance, finding, headline, need
 from trainyard.report.escape import visible_lines
 
 MOST = 20

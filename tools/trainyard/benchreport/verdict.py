@@ -6,7 +6,7 @@ from enum import Enum
 
 import numpy as np
 
-from trainyard.benchreport.judged import (
+from trainyard.benchreport.measure import (
     CLUSTER_TARGET,
     NODE_TARGET,
     beside_others,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.errors import InputError
-from trainyard.gitops.applied import followed
 from trainyard.gitops.cluster import Platforms
+from trainyard.gitops.cluster_folders import followed
 from trainyard.kustomize.kustomization import load_graph
 from trainyard.kustomize.render import Rendering, render
 from trainyard.kustomize.rendered import rendered_folder

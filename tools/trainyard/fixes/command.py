@@ -12,7 +12,7 @@ from trainyard.errors import Fault, InputError
 from trainyard.findings.finding import Finding
 from trainyard.fixes import apply
 from trainyard.fixes.rounds import FixResult, Rounds
-from trainyard.gitops.applied import entry_targets
+from trainyard.gitops.cluster_folders import entry_targets
 from trainyard.kustomize.kustomization import files_read
 from trainyard.limits import FILE_BYTES
 from trainyard.lint.masked import without_tokens

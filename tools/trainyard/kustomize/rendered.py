@@ -15,7 +15,7 @@ from trainyard.kustomize.jobfile import check_facts
 from trainyard.kustomize.kustomization import Kustomization, load_graph
 from trainyard.kustomize.render import Rendering, render_one
 from trainyard.kustomize.replay import PatchRecord, Replay, replay
-from trainyard.kustomize.untaken import components_out_of_place, pods_untaken
+from trainyard.kustomize.unused_values import components_out_of_place, pods_untaken
 from trainyard.objects.manifests import place_in, way_to
 from trainyard.objects.objects import Object
 from trainyard.objects.origin import Origin, Trace

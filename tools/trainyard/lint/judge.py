@@ -17,7 +17,7 @@ from trainyard.errors import InputError
 from trainyard.findings import codec
 from trainyard.findings.brief import brief, told_briefly
 from trainyard.findings.finding import Place, Position
-from trainyard.gitops.applied import entry_of
+from trainyard.gitops.cluster_folders import entry_of
 from trainyard.gitops.exempt import LIST
 from trainyard.lint.masked import cleaned, without
 from trainyard.lint.outcome import Judgement

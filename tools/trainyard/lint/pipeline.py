@@ -10,10 +10,10 @@ from trainyard.cache import Cache, Digests
 from trainyard.commandline import Progress
 from trainyard.errors import InputError
 from trainyard.findings.finding import Finding
-from trainyard.gitops.applied import entry_targets, told_by_no_job
+from trainyard.gitops.capacity import overbooked
+from trainyard.gitops.cluster_folders import entry_targets, told_by_no_job
 from trainyard.gitops.exempt import exemptions
 from trainyard.gitops.fetched import fetched_otherwise
-from trainyard.gitops.room import overbooked
 from trainyard.gitops.synced import altered_lists, synced_otherwise, unsynced
 from trainyard.lint.judge import Judge
 from trainyard.lint.outcome import Outcome, conclude

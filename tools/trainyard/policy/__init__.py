@@ -1,11 +1,11 @@
 """Rules that one object alone can decide, as ValidatingAdmissionPolicies: `lint-jobs export-policy` writes them."""
 
-from trainyard.policy import allowed, communication, gitops, operators, pods
+from trainyard.policy import communication, gitops, job_folder, operators, pods
 from trainyard.policy.model import Policy
 
 POLICIES: tuple[Policy, ...] = tuple(
     sorted(
-        (*allowed.POLICIES, *communication.POLICIES, *gitops.POLICIES, *operators.POLICIES, *pods.POLICIES),
+        (*communication.POLICIES, *gitops.POLICIES, *job_folder.POLICIES, *operators.POLICIES, *pods.POLICIES),
         key=lambda policy: policy.rule,
     )
 )

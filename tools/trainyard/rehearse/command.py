@@ -100,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
 def _rehearse(options: argparse.Namespace) -> int:
     from trainyard.rehearse.chaos import COLLECTIVE_SECONDS, event
     from trainyard.rehearse.load import load
+    from trainyard.rehearse.pod_logs import Voices
     from trainyard.rehearse.programs import given_programs, given_variables, missing_program
     from trainyard.rehearse.rehearsal import Options, elastic, rehearse
     from trainyard.rehearse.sandbox import sandbox
@@ -108,7 +109,6 @@ def _rehearse(options: argparse.Namespace) -> int:
     from trainyard.rehearse.steps import pattern_of
     from trainyard.rehearse.substitutes import Substitutes
     from trainyard.rehearse.verdict import verdict
-    from trainyard.rehearse.voices import Voices
     from trainyard.report.terminal import wants_color
     from trainyard.repository.discover import repository_root
 
@@ -157,7 +157,7 @@ def _rehearse(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace, seen: Any, findings: Any, seconds: float) -> int:
     from trainyard.errors import InputError
     from trainyard.rehearse import summary
-    from trainyard.rehearse.beyond import not_judged
+    from trainyard.rehearse.machine_lacks import not_judged
     from trainyard.report import Report, write
     from trainyard.report.document import document
     from trainyard.report.terminal import columns, wants_color

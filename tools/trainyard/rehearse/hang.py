@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainyard.rehearse.beneath import folder, read
 from trainyard.rehearse.engine import Engine
+from trainyard.rehearse.open_beneath import folder, read
 from trainyard.rehearse.process import below, catches, signal_process, variable
 
 _DUMP_SECONDS = 0.7

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainyard.rehearse.beneath import folder, read
 from trainyard.rehearse.blame import Blame
+from trainyard.rehearse.open_beneath import folder, read
 from trainyard.rehearse.steps import EPOCHS, object_in, step_in
 from trainyard.rehearse.worlds import JoinedRank
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainyard.rehearse.beneath import sizes
+from trainyard.rehearse.open_beneath import sizes
 
 _MOST_FILES = 20_000
 

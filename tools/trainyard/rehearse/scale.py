@@ -13,7 +13,7 @@ from trainyard.cache import FOLDER, LINK, is_content
 from trainyard.errors import InputError
 from trainyard.kustomize.render import Rendering, render_one
 from trainyard.objects.objects import Object
-from trainyard.rehearse import beneath
+from trainyard.rehearse import open_beneath
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ def rendered_smaller(
         elif is_content(reads[name]):
             _write(work, name, (root / name).read_bytes())
         elif reads[name].startswith(LINK):
-            with beneath.folder(work, posixpath.dirname(name), make=True) as there:
+            with open_beneath.folder(work, posixpath.dirname(name), make=True) as there:
                 os.symlink(os.readlink(root / name), posixpath.basename(name), dir_fd=there)
         elif reads[name] == FOLDER:
-            with beneath.folder(work, name, make=True):
+            with open_beneath.folder(work, name, make=True):
                 pass
     rendering = render_one(work, folder)
     if rendering.error:
@@ -55,7 +55,7 @@ def rendered_smaller(
 
 def _write(work: Path, name: str, content: bytes) -> None:
     """A new file of the copy, through no link of it."""
-    with beneath.folder(work, posixpath.dirname(name), make=True) as there:
+    with open_beneath.folder(work, posixpath.dirname(name), make=True) as there:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with open(os.open(posixpath.basename(name), flags, 0o644, dir_fd=there), "wb") as file:
             file.write(content)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.errors import Fault
-from trainyard.rehearse.beneath import folder
+from trainyard.rehearse.open_beneath import folder
 from trainyard.rehearse.podplan import ContainerPlan, PodPlan
 from trainyard.rehearse.sandbox import HOME, TRAINER
 from trainyard.rehearse.volumes import Volume

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from trainyard.rehearse.beyond import not_judged
 from trainyard.rehearse.disk.slow import size
 from trainyard.rehearse.evidence import ending, evidence, not_seen, plural
+from trainyard.rehearse.machine_lacks import not_judged
 from trainyard.rehearse.rehearsal import RehearsalRecord
 from trainyard.rehearse.runs import Run
 from trainyard.report.escape import inert, visible

@@ -6,8 +6,8 @@ from trainyard.findings.finding import Finding, Severity
 from trainyard.lint.result import finding_of, found_by_rules
 from trainyard.objects.objects import Spot
 from trainyard.rehearse import rules
-from trainyard.rehearse.beyond import not_judged
 from trainyard.rehearse.disk.slow import PendingWrite, size
+from trainyard.rehearse.machine_lacks import not_judged
 from trainyard.rehearse.miscounted import miscounted
 from trainyard.rehearse.network import Waiting
 from trainyard.rehearse.probes import FIELDS, Condemned

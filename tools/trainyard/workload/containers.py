@@ -7,11 +7,11 @@ from trainyard.objects.objects import Object, Spot
 from trainyard.workload.accelerate import settled, with_config
 from trainyard.workload.command import command_line, taken_apart
 from trainyard.workload.environment import InjectedVariable, environment
-from trainyard.workload.files import with_files
 from trainyard.workload.launch import launch, with_exit_code
 from trainyard.workload.model import Container, Setting, Word, gpus
 from trainyard.workload.mounted import mounted_text
 from trainyard.workload.plain import mapping, text
+from trainyard.workload.variables_of_files import with_files
 
 
 def container(

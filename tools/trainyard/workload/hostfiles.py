@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from trainyard.objects.objects import Object, Spot
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import digits, entries, mapping, sequence, text
-from trainyard.workload.scripts import written
+from trainyard.workload.script_files import written
 
 _LISTED = {"mpirun": "host", "horovodrun": "hosts"}
 _NAMING = ("app", "config_file", "host", "host_discovery_script", "hostfile", "hosts", "jsrun")

@@ -7,7 +7,7 @@ from typing import Any
 from trainyard.objects.objects import Object, Spot
 from trainyard.workload.model import Container, PodSet, Workload
 from trainyard.workload.plain import entries, mapping, sequence
-from trainyard.workload.scripts import File, written
+from trainyard.workload.script_files import File, written
 
 
 def files(workload: Workload, pod_set: PodSet, container: Container) -> Mapping[str, File]:

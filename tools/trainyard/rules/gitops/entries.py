@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard.findings.finding import Severity
-from trainyard.gitops.applied import entry_of
+from trainyard.gitops.cluster_folders import entry_of
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.unit import Unit
 from trainyard.rules.gitops.expected import ANY, EXPECTED, Among, ExpectedObject

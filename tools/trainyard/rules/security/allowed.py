@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from trainyard.allowed.limits import LIMITS
 from trainyard.allowed.statement import (
     ACCOUNT_RULE,
     FIELD_RULE,
@@ -15,6 +14,7 @@ from trainyard.allowed.statement import (
     Values,
     statement,
 )
+from trainyard.allowed.statement_limits import LIMITS
 from trainyard.allowed.team import Context, context_of
 from trainyard.allowed.walk import Refusal, refusals
 from trainyard.findings.finding import Severity

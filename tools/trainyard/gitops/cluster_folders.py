@@ -1,4 +1,4 @@
-"""The folders of a cluster that Argo CD and Flux apply beside its jobs, and the way by which they come to each."""
+"""The folders of clusters/<name> that Argo CD and Flux apply beside its jobs, and how they reach each."""
 
 import posixpath
 import re

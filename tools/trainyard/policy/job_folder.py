@@ -2,9 +2,9 @@
 
 from trainyard.allowed.cel import POD, Writer
 from trainyard.allowed.kinds import plural
-from trainyard.allowed.limits import RUN_LABEL
 from trainyard.allowed.places import Kind as Name
 from trainyard.allowed.statement import ACCOUNT_RULE, FIELD_RULE, NODE_RULE, THERE_RULE, VALUE_RULE, statement
+from trainyard.allowed.statement_limits import RUN_LABEL
 from trainyard.policy.kinds import Kind
 from trainyard.policy.model import Policy
 
