@@ -179,13 +179,16 @@ def add_a_cluster(checkout: Repository) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new"),
+    ("file", "old", "new", "rule"),
     [
-        (f"{ALONE}/facts/cluster.yaml", "scratch: 500Gi", "scratch: 500GB"),
-        (f"{ALONE}/platform/research/resource-quota.yaml", 'gpu: "', 'gpu: "many'),
+        (f"{ALONE}/facts/cluster.yaml", "scratch: 500Gi", "scratch: 500GB", "SCH003"),
+        (f"{ALONE}/facts/cluster.yaml", "nodes: ", "nodes: x", "SCH003"),
+        (f"{ALONE}/facts/cluster.yaml", "sharedMemory: ", "sharedMem: ", "SCH003"),
+        ("overlays/sriov/fabric.yaml", "transport: ", "transport: x", "SCH003"),
+        (f"{ALONE}/platform/research/resource-quota.yaml", 'gpu: "', 'gpu: "many', "SCH001"),
     ],
 )
-def test_a_cluster_without_jobs_is_judged(file: str, old: str, new: str, checkout: Repository) -> None:
+def test_a_cluster_without_jobs_is_judged(file: str, old: str, new: str, rule: str, checkout: Repository) -> None:
     add_a_cluster(checkout)
     checkout.replace(file, old, new)
 
@@ -193,7 +196,7 @@ def test_a_cluster_without_jobs_is_judged(file: str, old: str, new: str, checkou
         report = checkout.report(*arguments)
 
         assert report["summary"]["exit_code"] == 1
-        assert {(found["rule"], found["file"]) for found in report["findings"]} == {("SCH001", file)}
+        assert {(found["rule"], found["file"]) for found in report["findings"]} == {(rule, file)}
 
 
 def test_clusters_before_their_first_job(checkout: Repository) -> None:

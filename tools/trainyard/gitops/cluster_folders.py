@@ -36,16 +36,24 @@ def entry_of(folder: str) -> tuple[str, str] | None:
 
 
 def told_by_no_job(judgements: Sequence[Judgement], entries: Collection[str], sources: Sources) -> list[Judgement]:
-    """The judgements, those of entry points without the broken input that a job tells better: they share its facts."""
+    """The judgements, those of entry points without what a job tells of the facts that they share."""
     places = [
-        finding.place.position
+        (finding.rule, finding.place.position)
         for judgement in judgements
         if judgement.target.name not in entries
         for finding in judgement.findings
+        if finding.place.position is not None
     ]
-    told = {place.file for place in places if place is not None}
+    told = {place.file for _, place in places}
     return [
-        replace(each, findings=tuple(finding for finding in each.findings if not finding.input_error))
+        replace(
+            each,
+            findings=tuple(
+                finding
+                for finding in each.findings
+                if not finding.input_error and (finding.rule, finding.place.position) not in places
+            ),
+        )
         if told and each.target.name in entries and _reads_any(sources, each.target.name, told)
         else each
         for each in judgements

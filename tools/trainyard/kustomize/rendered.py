@@ -1,6 +1,6 @@
 """A folder that kustomize renders, as a unit with the place of every value."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path as FilePath
@@ -139,7 +139,9 @@ class _Folder:
             if patch.matched == 0 and (self.replayed.objects or self.replayed.facts):  # a list may be empty yet
                 raise _hits_nothing(patch)
         if is_job:
-            self.findings += self._facts() or broken_wires(folder, self.replayed)
+            self.findings += self._facts(FACTS) or broken_wires(folder, self.replayed)
+        else:  # a base's TrainingJob is completed by jobs
+            self.findings += self._facts(tuple(kind for kind in FACTS if kind != "TrainingJob"))
 
     def _job_file(self, file: str) -> list[Finding]:
         documents = self.sources.documents(file)
@@ -151,14 +153,16 @@ class _Folder:
             raise InputError(f"expected a TrainingJob, found {describe(document.value)}", file, line, column)
         return [self._of_this_job(finding) for finding in check_facts(document, "TrainingJob", sources=self.sources)]
 
-    def _facts(self) -> list[Finding]:
+    def _facts(self, kinds: Sequence[str]) -> list[Finding]:
         assert self.replayed is not None
-        return [
+        found = [
             self._of_this_job(finding)
             for node in self.replayed.facts
-            if (kind := node.at(("kind",))) is not None and kind.value in FACTS
+            if (kind := node.at(("kind",))) is not None and kind.value in kinds
             for finding in check_facts(node, kind.value, sources=self.sources)
         ]
+        # A platform reads its cluster's facts once for each of its folders that needs them.
+        return list({(each.place.position, each.message): each for each in found}.values())
 
     def _of_this_job(self, finding: Finding) -> Finding:
         from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Every command of docs/tutorial.md runs, in its order, and prints what the page shows."""
+"""Every command of docs/tutorial.md and docs/add-a-cluster.md runs, in its order, and prints what the page shows."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from tests.recorded import hold
 pytestmark = pytest.mark.commands
 
 HOME = Path(__file__).resolve().parents[2]
-PAGE = HOME / "docs" / "tutorial.md"
+PAGES = HOME / "docs"
 PARTS = ("base", "overlays", "clusters", "jobs", "tools", "schemas", "requirements", "trainer")
 LONGEST_SECONDS = 120
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -46,8 +46,14 @@ def run(root: Path, command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.claim("tutorial-is-a-test")
-def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("tutorial.md", marks=pytest.mark.claim("tutorial-is-a-test")),
+        pytest.param("add-a-cluster.md", marks=pytest.mark.claim("cluster-page-is-a-test")),
+    ],
+)
+def test_commands_print_what_the_page_shows(name: str, tmp_path: Path) -> None:
     root = checkout(tmp_path / "trainyard")
 
     def replayed(block: re.Match[str]) -> str:
@@ -55,8 +61,8 @@ def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
         shown = [f"$ {command}\n{settled(run(root, command))}" for command in commands]
         return f"```console\n{''.join(shown)}```"
 
-    page = PAGE.read_text()
-    hold(PAGE, BLOCK.sub(replayed, page))
+    page = PAGES / name
+    hold(page, BLOCK.sub(replayed, page.read_text()))
 
 
 def settled(output: str) -> str:
