@@ -12,8 +12,8 @@ import pytest
 T = TypeVar("T")
 SEED = "TRAINYARD_SEED"
 COVER = "TRAINYARD_COVER"
-"""How many choices at a time the product tests cover; ALL at night."""
-ALL = "all"
+"""What tools/test --all and --nightly set: SOME or ALL. Whoever names tests gets those that they name."""
+SOME, ALL = "some", "all"
 
 
 def seed() -> str:
@@ -28,6 +28,34 @@ def seed() -> str:
 def takes_everything() -> bool:
     """True at night: nothing is drawn."""
     return os.environ.get(COVER) == ALL
+
+
+def draw(items: Sequence[pytest.Item]) -> None:
+    """Mark as long proofs those that a pull request does not wait for, in the lists where COVER says so.
+
+    These take most of the time: a third of the tests that run our commands on whole repositories is drawn by the
+    commit, and half of the files that start API servers, which share one within a file.
+    """
+    if COVER not in os.environ:
+        return
+    commands = [item for item in items if item.get_closest_marker("commands")]
+    servers = [
+        item for item in items if item.get_closest_marker("controlplane") and not item.get_closest_marker("commands")
+    ]
+    for among, key, share in ((commands, _own, 3), (servers, _file, 2)):
+        keys = sorted({key(item) for item in among})
+        drawn = set() if takes_everything() else set(sample(keys, -(-len(keys) // share)))
+        for item in among:
+            if key(item) not in drawn:
+                item.add_marker(pytest.mark.long)
+
+
+def _own(item: pytest.Item) -> str:
+    return item.nodeid
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def sample(every: Sequence[T], count: int) -> list[T]:

@@ -13,6 +13,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.by_day import draw
+
 INSTALLED_GO = Path(__file__).resolve().parents[1] / ".tools" / "go" / "go" / "bin"
 MEMORY = 6 << 30
 """Bytes that one pytest process may hold. What tests start counts for itself."""
@@ -67,7 +69,9 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{INSTALLED_GO}"
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    draw(items)
     if os.geteuid() == 0:
         return
     for item in items:

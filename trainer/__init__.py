@@ -11,11 +11,13 @@ presets, transformer,
 loss, vision, model      shapes and modules, built without memory and filled rank by rank
 optimizer, parallel,
 zero                     one engine out of ddp, fsdp or deepspeed
-storage, pieces,
-checkpoint, cadence      a run on storage, written so that a crash costs little
-stop, control, loop      the steps, what ranks tell each other in them, and how they end early
-straggler, exposed,
-metrics, report          what can be seen of it
+storage, checkpoint,
+checkpoint_pieces,
+cadence                  a run on storage, written so that a crash costs little
+sigterm, control, loop   the steps, what ranks tell each other in them, and how they end early
+exposed_communication,
+straggler, metrics,
+report                   what can be seen of it
 
 ray, tensorflow,
 tensorflow_decoder       the same keys under other masters

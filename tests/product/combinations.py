@@ -1,7 +1,6 @@
 """Jobs of all that goes together: a base, a cluster, a queue, a component and a patch, drawn by a seed."""
 
 import itertools
-import os
 import random
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import yaml
 
 from tests.bases.matrix import SOURCE, base_line, cluster_line, replaced, without_jobs
-from tests.by_day import COVER, seed, takes_everything
+from tests.by_day import seed, takes_everything
 from tests.product.patches import ANNOTATION, LABEL, PATCHES
 from trainyard.docs import matrix
 from trainyard.docs.matrix import NONE, REFUSED, Refusal, clusters, holds, refusal
@@ -75,8 +74,8 @@ def refused() -> tuple[tuple[Combination, Refusal], ...]:
 
 
 def drawn() -> tuple[Combination, ...]:
-    """What a run of the tests takes: every pair of choices, every TRAINYARD_COVER of them, or all there are."""
-    return everything() if takes_everything() else cover(int(os.environ.get(COVER, "2")), seed())
+    """What a run of the tests takes: every pair of choices, or at night all there are."""
+    return everything() if takes_everything() else cover(2, seed())
 
 
 @cache

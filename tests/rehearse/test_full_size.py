@@ -13,15 +13,15 @@ pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
 ONE_RANK = ("--nodes", "1", "--gpus-per-node", "1", "--once", "--steps", "1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("spec", "told", "line"),
     [
-        pytest.param(
+        (
             {"sequenceLength": 2048},
             "RHS013 as it is written, with 32 ranks, the trainer does not start: sequence_length 2048 is longer than "
             "the context of gpt2-124m, which is 1024",
             "sequenceLength: 2048",
-            marks=pytest.mark.long,
         ),
         (
             {"batch": {"micro": 15, "accumulation": 1, "global": 450}},

@@ -72,7 +72,7 @@ def test_every_phase_of_the_night_counts(fails: str, phases: Path, run: Run) -> 
     assert [phase for phase in NIGHT if f"ran {phase}" in done.stdout] == NIGHT
 
 
-@pytest.mark.parametrize(("option", "cover"), [((), ""), (("--all",), ""), (("--nightly",), "all")])
+@pytest.mark.parametrize(("option", "cover"), [((), ""), (("--all",), "some"), (("--nightly",), "all")])
 def test_all_that_goes_together_is_taken_at_night_alone(
     option: tuple[str, ...], cover: str, phases: Path, run: Run
 ) -> None:
