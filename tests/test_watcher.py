@@ -43,7 +43,8 @@ def project(tmp_path: Path) -> Path:
     small = re.sub("(?m)^MEMORY = .*", "MEMORY = 200 << 20", conftest)
     assert small != conftest
     (tmp_path / "tests/conftest.py").write_text(small)
-    (tmp_path / "tests/watcher.py").write_text((HOME / "tests/watcher.py").read_text())
+    for name in ("by_day.py", "watcher.py"):
+        (tmp_path / "tests" / name).write_text((HOME / "tests" / name).read_text())
     (tmp_path / "pyproject.toml").write_text((HOME / "pyproject.toml").read_text())
     return tmp_path
 

@@ -75,6 +75,19 @@ def test_a_disk_is_full_whatever_happened_before(tmp_path: Path, filled: str) ->
     assert max(map(int, found.runs[0]["losses"])) == 59
 
 
+def test_lines_that_a_killed_pod_had_printed_are_no_sign_that_it_came_back(tmp_path: Path) -> None:
+    hurried = SAVES.replace(
+        "    time.sleep(0.03)\n    while step == 30", "    time.sleep(0.001)\n    while step == 1500"
+    )
+    hurried = hurried.replace("last + 1, 60", "last + 1, 1600").replace("step % 3 == 0", "step % 50 == 0")
+    manifest(tmp_path, hurried)
+
+    found = rehearse("job.yaml", "--chaos", "kill-rank@5", "--chaos", "fill-disk@5", cwd=tmp_path)
+
+    assert found.code == 0, said(found)
+    assert found.runs[0]["pods_replaced"] == 2
+
+
 def test_a_disk_gets_its_room_back_when_a_container_is_started_again_in_place(tmp_path: Path) -> None:
     manifest(tmp_path, SAVES, restart="OnFailure")
 

@@ -15,7 +15,7 @@ from trainyard.rehearse.disk.slow import QUIET_SECONDS, SlowDisks, size
 from trainyard.rehearse.engine import Engine
 from trainyard.rehearse.hang import RANK
 from trainyard.rehearse.pods import RunningPod
-from trainyard.rehearse.process import below, signal_process, variable
+from trainyard.rehearse.process import Process, below, signal_process, variable
 from trainyard.rehearse.saved import ClaimWrites
 from trainyard.rehearse.storage import Checkpoints
 
@@ -128,6 +128,8 @@ class Chaos:
     """When the first of them was done."""
     ended: float | None = None
     """When pods were ended last; None where the job goes on again."""
+    ending: list[tuple[RunningPod, Process]] = field(default_factory=list)
+    """What was ended then: until it is gone, what is read of it may have been printed before."""
     cuts: list[Event] = field(default_factory=list)
     """Pods that are cut off from each other."""
     given_up: int = 0
@@ -164,8 +166,10 @@ class Chaos:
             self.events.remove(each)
             self.done.append(each)
             engine.say(f"chaos: {each.text}")
-            self._do(engine, each)
-            self.ended = time.monotonic() if each.kind in _ENDING else self.ended
+            hit = self._do(engine, each)
+            if each.kind in _ENDING:
+                self.ended = time.monotonic()
+                self.ending = [(pod, process) for pod in hit for _, process in pod.processes()]
         if engine.given_up > self.given_up:
             self._relent(engine)
 
@@ -173,6 +177,9 @@ class Chaos:
         """Whether a job has not come back yet from what ended its pods, whose errors are then not another event's."""
         if self.ended is None:
             return False
+        if any(process is each for pod, process in self.ending for _, each in pod.processes()):
+            self.ended = time.monotonic()
+            return True
         observed = engine.observed
         if observed.came_back_to(self.ended) is None and observed.since(self.ended) < AGAIN_STEPS:
             return True
@@ -187,20 +194,26 @@ class Chaos:
             return self.written.steps
         return []
 
-    def _do(self, engine: Engine, each: Event) -> None:
+    def _do(self, engine: Engine, each: Event) -> list[RunningPod]:
+        """Do it, and say which pods it ends whole."""
         match each.kind:
             case "kill-rank":
-                _kill_rank(engine)
+                return _kill_rank(engine)
             case "kill-node":
-                _victim(engine).lose()
+                pod = _victim(engine)
+                pod.lose()
+                return [pod]
             case "lose-node":
-                self.away = Away(_victim(engine).name, time.monotonic())
-                engine.absent.add(self.away.pod)
-                engine.pods[self.away.pod].lose()
+                pod = _victim(engine)
+                self.away = Away(pod.name, time.monotonic())
+                engine.absent.add(pod.name)
+                pod.lose()
+                return [pod]
             case "preempt":
                 for pod in engine.pods.values():
                     pod.disrupted = not pod.over
                     pod.stop()
+                return list(engine.pods.values())
             case "cut":
                 engine.place.network.cut(*(engine.pods[name].spot for name in each.pods))
                 self.cuts.append(each)
@@ -211,6 +224,7 @@ class Chaos:
                 self.given_up = engine.given_up
             case "slow-disk" if self.disks is not None:
                 self.disks.slow(each.claim, each.bytes_per_second)
+        return []
 
     def _comes_back(self, away: Away, engine: Engine) -> bool:
         """An elastic job has to go on without the node first; another cannot, and gets it back."""
@@ -262,14 +276,15 @@ def _stopped(engine: Engine) -> Iterator[None]:
             signal_process(pid, signal.SIGCONT)
 
 
-def _kill_rank(engine: Engine) -> None:
+def _kill_rank(engine: Engine) -> list[RunningPod]:
     pod = _victim(engine)
     every = _every_process([pod])
     ranks = [(int(number), pid) for pid in every if (number := variable(pid, RANK)) is not None and number.isdigit()]
     if ranks:
         signal_process(max(ranks)[1], signal.SIGKILL)
-    else:
-        pod.kill()
+        return []  # its launcher may start it again in the same container
+    pod.kill()
+    return [pod]
 
 
 def _fill(disk: Path) -> None:
