@@ -3,7 +3,7 @@
 import os
 import random
 import subprocess
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,32 +30,31 @@ def takes_everything() -> bool:
     return os.environ.get(COVER) == ALL
 
 
-def draw(items: Sequence[pytest.Item]) -> None:
-    """Mark as long proofs those that a pull request does not wait for, in the lists where COVER says so.
+SHARES = {"commands": 4, "report": 3, "drawn": 2}
+"""Of the tests with one of these marks, one in so many is drawn."""
+SERVERS = ("controlplane", 3)
+"""The same of whole files: tests of one file share an API server."""
 
-    These take most of the time: a third of the tests that run our commands on whole repositories is drawn by the
-    commit, and half of the files that start API servers, which share one within a file.
+
+def draw(items: Sequence[pytest.Item]) -> None:
+    """Mark as long proofs those that a pull request does not wait for, in the runs where COVER says so.
+
+    They take most of the time, and the commit draws those that run by day.
     """
     if COVER not in os.environ:
         return
-    commands = [item for item in items if item.get_closest_marker("commands")]
-    servers = [
-        item for item in items if item.get_closest_marker("controlplane") and not item.get_closest_marker("commands")
-    ]
-    for among, key, share in ((commands, _own, 3), (servers, _file, 2)):
-        keys = sorted({key(item) for item in among})
-        drawn = set() if takes_everything() else set(sample(keys, -(-len(keys) // share)))
-        for item in among:
-            if key(item) not in drawn:
-                item.add_marker(pytest.mark.long)
+    for mark, share in SHARES.items():
+        _draw([item for item in items if item.get_closest_marker(mark)], share, lambda item: item.nodeid)
+    mark, share = SERVERS
+    _draw([item for item in items if item.get_closest_marker(mark)], share, lambda item: item.nodeid.split("::")[0])
 
 
-def _own(item: pytest.Item) -> str:
-    return item.nodeid
-
-
-def _file(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0]
+def _draw(among: Sequence[pytest.Item], share: int, key: Callable[[pytest.Item], str]) -> None:
+    keys = sorted({key(item) for item in among})
+    drawn = set() if takes_everything() else set(sample(keys, -(-len(keys) // share)))
+    for item in among:
+        if key(item) not in drawn:
+            item.add_marker(pytest.mark.long)
 
 
 def sample(every: Sequence[T], count: int) -> list[T]:

@@ -15,7 +15,7 @@ import pytest
 from tests.rehearse.host import SECRET, host
 from tests.rehearse.hostile import IMAGE, WITHOUT_A_WALL, Json, config_map, job_set, pod, rehearse
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.root, pytest.mark.drawn]
 SEED = 20_260
 AT_ONCE = 8
 """Strings that are exchanged in one pod; twice, so that one that ends a pod early hides another only once."""

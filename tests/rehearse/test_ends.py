@@ -16,7 +16,7 @@ from trainyard.rehearse.pod_logs import Voices
 from trainyard.rehearse.sandbox import forbidden
 from trainyard.rehearse.state import PREFIX, sweep
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.root, pytest.mark.drawn]
 
 NUMBER = f"4321.{os.getpid()}"
 SLEEPS = """\

@@ -9,7 +9,7 @@ from tests.rehearse.rehearsing import TOOL, rehearse, said
 from trainyard.errors import UsageError
 from trainyard.rehearse.chaos import event
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.root, pytest.mark.drawn]
 JOB = """\
 apiVersion: batch/v1
 kind: Job

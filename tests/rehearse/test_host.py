@@ -23,7 +23,7 @@ from trainyard.rehearse.load import load
 from trainyard.rehearse.refused import refuse
 from trainyard.rehearse.scale import Scale
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.root, pytest.mark.drawn]
 
 
 @pytest.fixture

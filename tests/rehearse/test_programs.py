@@ -8,7 +8,7 @@ import yaml
 from tests.by_day import marks, sample
 from tests.rehearse.rehearsing import Rehearsed, rehearse, said
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.root, pytest.mark.drawn]
 PROGRAMS = Path(__file__).parent / "programs"
 CLAIM = {"name": "output", "persistentVolumeClaim": {"claimName": "checkpoints"}}
 MOUNT = {"name": "output", "mountPath": "/output"}

@@ -15,7 +15,7 @@ from trainer import launch
 from trainer.errors import ConfigError
 from trainer.launch import Ranks
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.drawn]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,11 @@ from trainer import model
 from trainer.config import Config
 from trainer.presets import PRESETS, Decoder, preset, weights
 
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("tensorflow") is None, reason="needs tensorflow-cpu")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.drawn,
+    pytest.mark.skipif(find_spec("tensorflow") is None, reason="needs tensorflow-cpu"),
+]
 
 CONTRACT = yaml.safe_load((HOME / "schemas/trainer-metrics.yaml").read_text())
 DECODERS = [name for name, shape in PRESETS.items() if isinstance(shape, Decoder)]
