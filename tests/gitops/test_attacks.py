@@ -13,7 +13,7 @@ from trainyard.findings.finding import Finding
 from trainyard.lint.pipeline import lint
 from trainyard.repository.discover import discover
 
-pytestmark = pytest.mark.drawn
+pytestmark = pytest.mark.commands
 ROWS = rows(Path(__file__).with_name("attacks.yaml"))
 
 
