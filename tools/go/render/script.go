@@ -130,7 +130,7 @@ func (r *run) script(asked *request, before *state) []*state {
 		before.partial, r.uncertain = true, 1
 		defer r.forget()
 	}
-	s := &state{vars: map[string]expand.Variable{}, funcs: map[string]function{}, status: status{sure: true}}
+	s := &state{vars: map[string]expand.Variable{}, funcs: map[string]function{}, status: status{sure: true}, pipe: []status{}}
 	s.failed, s.followed, s.partial = before.failed, before.followed, before.partial || !asked.Complete
 	for name, value := range asked.Env {
 		text := r.mark("$" + name)

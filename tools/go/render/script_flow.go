@@ -46,7 +46,7 @@ func (r *run) stmt(s *state, st *syntax.Stmt) {
 	if st.Negated {
 		r.tested--
 		if code := s.status.code; !s.dead && code != anyCode {
-			s.having(status{b2i(code == 0), s.status.sure, "not", r.shown(lastPart(st.Cmd))})
+			s.status = status{b2i(code == 0), s.status.sure, "not", r.shown(lastPart(st.Cmd))}
 		}
 		return
 	}
@@ -102,7 +102,7 @@ func (r *run) background(s *state, st *syntax.Stmt) {
 		end.status.code = anyCode
 	}
 	s.failed, s.followed = end.failed, end.followed
-	s.having(status{sure: true, way: "background", by: r.shown(foreground.Cmd)})
+	s.status = status{sure: true, way: "background", by: r.shown(foreground.Cmd)}
 	job := end.status
 	s.vars["!"] = expand.Variable{Set: true, Kind: expand.String, Str: r.markFor(mark{"$!", &job})}
 }
@@ -222,7 +222,7 @@ func (r *run) ifClause(s *state, c *syntax.IfClause, asked string) {
 	r.test(func() { r.stmts(s, c.Cond) })
 	r.branch(s, false, func(s *state) { r.stmts(s, c.Then) }, func(s *state) {
 		if c.Else == nil {
-			s.having(status{sure: true, way: "condition", by: asked})
+			s.status = status{sure: true, way: "condition", by: asked}
 		} else {
 			r.ifClause(s, c.Else, asked)
 		}
@@ -235,7 +235,7 @@ func (r *run) caseClause(s *state, c *syntax.CaseClause) {
 }
 
 func (r *run) arms(s *state, before status, value string, items []*syntax.CaseItem) {
-	if s.having(status{sure: true, way: "condition", by: "case"}); len(items) == 0 || s.dead {
+	if s.status = (status{sure: true, way: "condition", by: "case"}); len(items) == 0 || s.dead {
 		return
 	}
 	if items[0].Op != syntax.Break {

@@ -19,7 +19,7 @@ func (r *run) loop(s *state, by string, cond, body, post func(*state)) {
 		}
 		r.branch(s, true, func(*state) {}, func(s *state) {
 			gone := s.clone()
-			gone.having(last)
+			gone.status = last
 			r.join(left, gone)
 			s.dead = true
 		})
@@ -48,7 +48,11 @@ func (r *run) loop(s *state, by string, cond, body, post func(*state)) {
 }
 
 func (r *run) forClause(s *state, c *syntax.ForClause) {
-	do := func(s *state) { r.stmts(s, c.Do) }
+	var before status // of the command before the round: its first command sees it
+	do := func(s *state) {
+		s.status = before
+		r.stmts(s, c.Do)
+	}
 	switch each := c.Loop.(type) {
 	case *syntax.CStyleLoop:
 		value := func(s *state, expr syntax.ArithmExpr) int {
@@ -59,7 +63,7 @@ func (r *run) forClause(s *state, c *syntax.ForClause) {
 			return tri(n != 0, known)
 		}
 		value(s, each.Init)
-		cond := func(s *state) { s.having(r.outcome(value(s, each.Cond), r.text(each))) }
+		cond := func(s *state) { before, s.status = s.status, r.outcome(value(s, each.Cond), r.text(each)) }
 		r.loop(s, r.shown(c.Do[0].Cmd), cond, do, func(s *state) { value(s, each.Post) })
 	case *syntax.WordIter:
 		items, name, i := slices.Clone(s.params), each.Name.Value, 0
@@ -68,16 +72,17 @@ func (r *run) forClause(s *state, c *syntax.ForClause) {
 		}
 		some := c.Select || len(items) > rounds || slices.ContainsFunc(items, unknownText)
 		cond := func(s *state) {
+			before = s.status
 			switch {
 			case some:
 				r.set(s, name, r.mark("$"+name))
-				s.having(status{code: anyCode})
+				s.status = status{code: anyCode}
 			case i < len(items):
 				r.set(s, name, items[i])
-				s.having(status{})
+				s.status = status{}
 				i++
 			default:
-				s.having(status{code: 1})
+				s.status = status{code: 1}
 			}
 		}
 		r.loop(s, r.shown(c.Do[0].Cmd), cond, do, func(*state) {})

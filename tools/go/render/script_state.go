@@ -35,7 +35,7 @@ type state struct {
 	funcs     map[string]function
 	params    []string
 	status    status
-	pipe      []status
+	pipe      []status // of the last pipeline; nil where paths disagree
 	errexit   bool
 	pipefail  bool
 	allexport bool
@@ -130,6 +130,7 @@ func (r *run) exit(s *state) {
 	s.dead = true
 }
 
+// having is what a command leaves. A compound command sets s.status alone: PIPESTATUS is that of the last one inside.
 func (s *state) having(now status) { s.status, s.pipe = now, []status{now} }
 
 func (r *run) joinAll(s *state, others []*state) {
@@ -269,14 +270,20 @@ func (r *run) join(s, other *state) {
 		now.code = anyCode
 	}
 	s.failed, s.followed = s.failed || other.failed, s.followed || other.followed
-	s.having(now)
+	if s.status = now; !samePipe(s, other) {
+		s.pipe = nil
+	}
+}
+
+func samePipe(a, b *state) bool {
+	return (a.pipe == nil) == (b.pipe == nil) && slices.EqualFunc(a.pipe, b.pipe, func(a, b status) bool { return a.code == b.code && a.sure == b.sure })
 }
 
 // equal says whether one more round of a loop changes nothing.
 func equal(a, b *state) bool {
 	return maps.EqualFunc(a.vars, b.vars, same) && slices.Equal(a.params, b.params) && maps.Equal(a.funcs, b.funcs) &&
 		a.failed == b.failed && a.followed == b.followed && a.partial == b.partial && a.status.code == b.status.code &&
-		a.errexit == b.errexit && a.pipefail == b.pipefail && a.mixed == b.mixed
+		a.errexit == b.errexit && a.pipefail == b.pipefail && a.mixed == b.mixed && samePipe(a, b)
 }
 
 func same(a, b expand.Variable) bool {

@@ -107,6 +107,9 @@ func (e environment) Get(name string) expand.Variable {
 	case name == "?":
 		return text(e.code(e.s.status))
 	case name == "PIPESTATUS":
+		if e.s.pipe == nil {
+			giveUp()
+		}
 		list := expand.Variable{Set: true, Kind: expand.Indexed}
 		for _, each := range e.s.pipe {
 			list.List = append(list.List, e.code(each))
