@@ -20,7 +20,7 @@ class DataError(TrainerError):
 
 
 class NonFiniteError(TrainerError):
-    """The loss or the gradient is no finite number any more; the last checkpoint is from before that."""
+    """The loss or the gradient is not a finite number any more; the last checkpoint is from before that."""
 
     code = 5
 

@@ -40,7 +40,7 @@ class Index:
     dtype: str = "uint16"
     vocabulary: int = 0
     padding: int | None = None
-    """Token that is no target: no loss is taken of it."""
+    """Token that is not a target: no loss is taken of it."""
     classes: tuple[str, ...] = ()
 
     @property

@@ -19,7 +19,7 @@ SLICE = 1 << 27
 
 
 class Head(nn.Linear):
-    """Hidden states to the sum of the losses of their targets. Rows beyond the vocabulary are no words."""
+    """Hidden states to the sum of the losses of their targets. Rows beyond the vocabulary are not words."""
 
     def __init__(self, width: int, rows: int, vocabulary: int) -> None:
         super().__init__(width, rows, bias=False)

@@ -27,7 +27,7 @@ class _Terminal(io.StringIO):
 
 
 def new_job(root: Path, *arguments: str, answers: Iterator[str] | None = None) -> Said:
-    """Run new-job. `answers` are typed, one a question; without them standard input is no terminal."""
+    """Run new-job. `answers` are typed, one a question; without them standard input is not a terminal."""
 
     def read(question: str) -> str:
         assert answers is not None

@@ -53,19 +53,19 @@ def test_a_queue_is_a_component(repository: Path) -> None:
     [
         (
             (),
-            "standard input is no terminal to ask, so give --name, --cluster, --model, --nodes, --data "
+            "standard input is not a terminal, so give --name, --cluster, --model, --nodes, --data "
             "(see new-job --help)",
         ),
-        ((*COMPLETE, "--name=My_run"), "--name: 'My_run' is no name: a-z, 0-9 and -, beginning with a letter"),
+        ((*COMPLETE, "--name=My_run"), "--name: 'My_run' is not a valid name: a-z, 0-9 and -, beginning with a letter"),
         ((*COMPLETE, "--name=" + "a" * 55), "has 55 characters: at most 54, since its pods are named after it"),
         ((*COMPLETE, "--cluster=gpu-eats"), "--cluster: there is no cluster 'gpu-eats'; did you mean gpu-east?"),
         ((*COMPLETE, "--team=vision"), "--team: there is no team on gpu-east 'vision': there are research"),
         ((*COMPLETE, "--nodes=33"), "--nodes: 33 nodes are too many: gpu-east has 32"),
-        ((*COMPLETE, "--nodes=0"), "--nodes: '0' is no number of nodes: 1 or more"),
-        ((*COMPLETE, "--data=web"), "--data: 'web' is no folder of the dataset claim, which is mounted on /data"),
-        ((*COMPLETE, "--data=/data/../etc"), "is no folder of the dataset claim"),
+        ((*COMPLETE, "--nodes=0"), "--nodes: '0' is not a number of nodes: 1 or more"),
+        ((*COMPLETE, "--data=web"), "--data: 'web' is not a folder of the dataset claim, which is mounted on /data"),
+        ((*COMPLETE, "--data=/data/../etc"), "is not a folder of the dataset claim"),
         ((*COMPLETE, "--model=llama-3.1-9b"), "there is no model 'llama-3.1-9b'; did you mean llama-3.1-8b?"),
-        ((*COMPLETE, "--batch=100"), "batch 100 is no multiple of the 32 ranks: take 96 or 128"),
+        ((*COMPLETE, "--batch=100"), "batch 100 is not a multiple of the 32 ranks: take 96 or 128"),
         ((*COMPLETE, "--batch=0"), "argument --batch: invalid count value: '0'"),
         ((*COMPLETE, "--steps=5", "--tokens=1e9"), "give --steps or --tokens, not both"),
         ((*COMPLETE, "--model=gpt3-175b"), "gpt3-175b does not fit 4 nodes of gpu-east: with one sample a pass"),
@@ -136,7 +136,7 @@ def test_what_is_proposed_after_another_batch_is_for_that_batch(repository: Path
 def test_answers_that_end_early_write_nothing(repository: Path) -> None:
     said = new_job(repository, answers=iter(["gpu-east"]))
 
-    assert (said.code, said.errors) == (2, "new-job: the answers ended; nothing is written\n")
+    assert (said.code, said.errors) == (2, "new-job: the input ended before the last answer; nothing is written\n")
     assert not (repository / "jobs/research/my-run").exists()
 
 

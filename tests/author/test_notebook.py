@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"trainer": CustomTrainer(func=train_with_outside)},
         "train_with_outside uses STEPS from outside itself",
     ),
-    "lambda": ({"trainer": CustomTrainer(func=lambda: None)}, "the source of a lambda is no file"),
+    "lambda": ({"trainer": CustomTrainer(func=lambda: None)}, "the source of a lambda is not a file"),
     "arguments": ({"trainer": CustomTrainer(func=train, func_args={"greeting": Path()})}, "func_args can hold numbers"),
     "option": ({"trainer": CustomTrainer(func=idle), "options": [Labels({"a": "b"})]}, "not compatible"),
     "runtime": (
@@ -141,7 +141,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "2 GPUs a node: a pod on gpu-east takes its node whole, 8 GPUs, so 4 x 2 would reserve 32 GPUs and leave "
         "24 idle; ask for num_nodes=1 and 8 GPUs a node, 8 GPUs in all",
     ),
-    "name": ({"trainer": CustomTrainer(func=idle), "options": [Name("../../etc")]}, "'../../etc' is no name"),
+    "name": ({"trainer": CustomTrainer(func=idle), "options": [Name("../../etc")]}, "'../../etc' is not a valid name"),
     "taken": ({"trainer": CustomTrainer(func=idle), "options": [Name("gpt2-124m")]}, "is there already"),
     "branch": ({"trainer": CustomTrainer(func=idle), "options": [Name("main")]}, "there is a branch main already"),
 }
@@ -168,11 +168,11 @@ def test_what_only_the_cluster_knows_is_not_made_up(checkout: Path) -> None:
 
 
 def test_a_folder_that_is_no_repository_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is no checkout of a repository of training jobs"):
+    with pytest.raises(ValueError, match="is not a checkout of a repository of training jobs"):
         client(tmp_path)
 
 
 def test_a_job_of_no_gpus_is_not_one_of_all(checkout: Path) -> None:
     for many in ({"num_nodes": 0}, {"resources_per_node": {"gpu": 0}}):
-        with pytest.raises(ValueError, match=r"'0' is no number of nodes|0 GPUs a node"):
+        with pytest.raises(ValueError, match=r"'0' is not a number of nodes|0 GPUs a node"):
             client(checkout).train(trainer=CustomTrainer(func=train, func_args={"greeting": "a"}, **many))

@@ -89,7 +89,7 @@ def test_examples_of_the_sources(name: str, kind: str, value: str) -> None:
         ("TORCH_NCCL_BLOCKING_WAIT", "enabled", "is none of 0, 1, f, false, n, no, t, true, y, yes"),
         ("PET_STANDALONE", "true", "is none of 0, 1"),
         ("OFI_NCCL_PROTOCOL", "rdma", ""),
-        ("NCCL_SOCKET_IFNAME", "eth0, eth1", "holds ' eth1', which is no interface name"),
+        ("NCCL_SOCKET_IFNAME", "eth0, eth1", "holds ' eth1', which is not an interface name"),
     ],
 )
 def test_why_a_value_is_refused(name: str, value: str, reason: str) -> None:

@@ -147,7 +147,7 @@ def test_one_clear_line_and_the_other_job_is_judged(name: str, checkout: Reposit
         ("pipe", "pipe: is not a regular file"),
         ("docs", "docs: holds neither a job folder, nor a kustomization, nor manifests"),
         ("text.yaml", "text.yaml:1:1: expected a Kubernetes object, found no map"),
-        ("values.yaml", "values.yaml:1:1: is no Kubernetes object: kind is missing"),
+        ("values.yaml", "values.yaml:1:1: is not a Kubernetes object: kind is missing"),
         ("x" * 5000, "cannot be read: file name too long"),
     ],
     ids=lambda value: value[:20],

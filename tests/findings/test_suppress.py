@@ -199,8 +199,8 @@ def test_rules_on_security_are_guarded() -> None:
 @pytest.mark.parametrize(
     ("named", "message", "remedy"),
     [
-        ("NET2", "NET2 is no rule", "`tools/lint-jobs rules` lists the rules"),
-        ("net002", "net002 is no rule", "write NET002"),
+        ("NET2", "NET2 is not a rule", "`tools/lint-jobs rules` lists the rules"),
+        ("net002", "net002 is not a rule", "write NET002"),
         ("INP004", "INP004 cannot be suppressed", "correct what it reports"),
         ("SUP001", "SUP001 cannot be suppressed", "correct what it reports"),
     ],

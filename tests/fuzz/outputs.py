@@ -123,7 +123,7 @@ def differences(data: bytes) -> None:
 
 
 def _texts(data: bytes, least: int) -> list[str]:
-    """Texts as names of files may be, which are no UTF-8; at least so many, and not many more."""
+    """Texts as names of files may be, which are not UTF-8; at least so many, and not many more."""
     found = [part.decode(errors="surrogateescape") for part in data.split(b"\0")][:_MANY]
     return found + [""] * (least - len(found))
 

@@ -162,7 +162,7 @@ def failure(root: Path, kustomization: str, files: dict[str, str]) -> Rendering:
         pytest.param(
             "resources: [web.yaml]\n",
             {"job/web.yaml": "a: b\n"},
-            "web.yaml holds a document that is no Kubernetes object",
+            "web.yaml holds a document that is not a Kubernetes object",
             ("job/kustomization.yaml", 0, "web.yaml"),
             id="no object",
         ),
@@ -190,7 +190,7 @@ def failure(root: Path, kustomization: str, files: dict[str, str]) -> Rendering:
         pytest.param(
             "resources: [web.yaml]\n",
             {"job/web.yaml": SERVICE + "weight: .inf\n"},
-            "Service/web has the value +Inf, which is no number in JSON",
+            "Service/web has the value +Inf, which is not a number in JSON",
             ("job/kustomization.yaml", 0, ""),
             id="infinity",
         ),

@@ -50,9 +50,9 @@ REFUSED = {
     "resources: [../none]": "2:13: ../none names a folder that does not exist",
     "resources: [none.yaml]": "2:13: none.yaml names a file that does not exist",
     "components: [none]": "2:14: none names a folder that does not exist",
-    "resources: ['']": "2:13: a path is missing: this entry is no text",
+    "resources: ['']": "2:13: a path is missing: this entry is not text",
     "transformers: [{target: {kind: Job}, patch: x}]": "2:16: a patch stands where folders and files are listed",
-    "resources: [{a: b}]": "2:13: a path is missing: this entry is no text",
+    "resources: [{a: b}]": "2:13: a path is missing: this entry is not text",
     "resources: thing.yaml": "2:12: resources takes a list",
     "resources: [../empty]": "2:13: folder empty has no kustomization.yaml",
     "patches: [{path: ../other/p.yaml}]": (

@@ -1,4 +1,4 @@
-"""A manifest that is a part of a kustomization: a patch is no object, and what is listed is completed by others."""
+"""A manifest that is a part of a kustomization: a patch is not an object, and what is listed is completed by others."""
 
 from pathlib import Path
 

@@ -67,7 +67,7 @@ def test_what_nobody_can_see_is_said(runs: str, expected: list[tuple[str, str]])
 @pytest.mark.parametrize(
     ("launches", "why"),
     [
-        ("deepspeed, train.py", "deepspeed knows no other host"),
+        ("deepspeed, train.py", "deepspeed does not know any other host"),
         ("torchrun, --nproc-per-node=8, train.py", "torchrun counts on 1 node"),
         ("accelerate, launch, --num_processes=8, train.py", "accelerate launch counts on 1 machine"),
     ],

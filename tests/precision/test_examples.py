@@ -53,7 +53,7 @@ def folder_of(module: str) -> Path:
 
 
 def manifests(folder: Path) -> Iterator[str]:
-    """Example manifests that are no templates of Helm and no settings of kustomize."""
+    """Example manifests that are not templates of Helm and no settings of kustomize."""
     for file in sorted(folder.rglob("*.yaml")):
         path = file.relative_to(folder)
         if set(path.parts[:-1]) & set(FOLDERS) and file.name != "kustomization.yaml" and "charts" not in path.parts:

@@ -115,7 +115,7 @@ def test_a_generated_name_is_as_good_as_a_name() -> None:
 def test_a_schema_that_cannot_be_read_is_a_fault_of_ours(tmp_path: Path) -> None:
     (tmp_path / "schemas/kubernetes/v1").mkdir(parents=True)
     (tmp_path / "schemas/kubernetes/v1/configmap_v1.json").write_text('{"type": ')
-    with pytest.raises(Fault, match=r"configmap_v1\.json is no usable JSON Schema"):
+    with pytest.raises(Fault, match=r"configmap_v1\.json is not a usable JSON Schema"):
         check([Unit("one", False, (config_map("a", {}),))], tmp_path)
 
 

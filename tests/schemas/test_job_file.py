@@ -70,7 +70,7 @@ def test_a_learning_rate_without_a_dot_is_a_number() -> None:
 
 def test_a_kind_without_schema_is_a_fault_of_ours(tmp_path: Path) -> None:
     (document,) = load_documents("kind: Fabric\n", "fabric.yaml")
-    with pytest.raises(Fault, match=r"fabric_v1alpha1\.json is no usable JSON Schema"):
+    with pytest.raises(Fault, match=r"fabric_v1alpha1\.json is not a usable JSON Schema"):
         list(check_facts(document, "Fabric", tmp_path))
 
 
@@ -90,7 +90,7 @@ def test_two_readers_agree(file: Path, kind: str) -> None:
     (node,) = load_documents(file.read_text(), file.name)
     document: Any = node.plain()
     if isinstance(document, dict) and "seed" in document.get("spec", {}):
-        document["spec"].pop("seed")  # an infinity is no JSON: each reader takes it for something else
+        document["spec"].pop("seed")  # an infinity is not JSON: each reader takes it for something else
     slow = [
         (list(error.absolute_path), error.validator)
         for error in jsonschema.Draft7Validator(schema).iter_errors(document)

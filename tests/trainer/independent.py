@@ -141,7 +141,7 @@ def of_images(dataset: Path, size: int) -> Iterator[Batch]:
 
 
 def values(shape: Decoder | Vision) -> dict[str, Tensor]:
-    """The trainer's first values by name, without rows that are no words."""
+    """The trainer's first values by name, without rows that are not words."""
     made = models.build(shape, "none", False)
     models.fill(made, SEED, torch.device("cpu"))
     named = made.named_parameters()

@@ -137,7 +137,7 @@ CODE_OF_A_STRANGER = """\
 
 
 def test_a_carriage_return_in_a_fence_ends_it(step: Step) -> None:
-    """The renderer ends lines there, so what stands behind it is no code."""
+    """The renderer ends lines there, so what stands behind it is not code."""
     assert outside_of_code(CODE_OF_A_STRANGER).links == ["https://evil.example"]
 
     assert step.run(CODE_OF_A_STRANGER) == (0, "")

@@ -40,7 +40,7 @@ MISTAKES = [
         "jobset",
         "{replicatedJob: trainer}",
         "{replicatedJob: trainer, podIndex: 9}",
-        "RDV003 rendezvous host gemma-sft-trainer-0-9.gemma-sft is no pod of the job: "
+        "RDV003 rendezvous host gemma-sft-trainer-0-9.gemma-sft is not a pod of the job: "
         "its index is 9, but 8 pods count from 0 @ JobSet spec.replicatedJobs.1.template.spec.template.spec",
     ),
     (
@@ -73,19 +73,19 @@ MISTAKES = [
         "jobset-one-job",
         "vit-node-0-0.vit-ranks:29400",
         "vit-node-0-0.vit:29400",
-        "RDV003 rendezvous host vit-node-0-0.vit is no pod of the job: the pods' subdomain is vit-ranks @ JobSet",
+        "RDV003 rendezvous host vit-node-0-0.vit is not a pod of the job: the pods' subdomain is vit-ranks @ JobSet",
     ),
     (
         "jobset-one-job",
         "vit-node-0-0.vit-ranks:29400",
         "vit-ranks:29400",
-        "RDV003 rendezvous host vit-ranks is no pod of the job",
+        "RDV003 rendezvous host vit-ranks is not a pod of the job",
     ),
     (
         "trainjob-torch",
         "failurePolicy: {maxRestarts: 3}",
         "network: {subdomain: ranks}",
-        "RDV003 rendezvous host bert-qa-node-0-0.bert-qa is no pod of the job: the pods' subdomain is ranks",
+        "RDV003 rendezvous host bert-qa-node-0-0.bert-qa is not a pod of the job: the pods' subdomain is ranks",
     ),
     (
         "trainjob-torch",
@@ -147,7 +147,7 @@ MISTAKES = [
         "volcano-pytorch",
         "--master-addr=$MASTER_ADDR",
         "--master-addr=clip-master-1.clip",
-        "RDV003 rendezvous host clip-master-1.clip is no pod of the job",
+        "RDV003 rendezvous host clip-master-1.clip is not a pod of the job",
     ),
 ]
 

@@ -48,7 +48,8 @@ def test_what_is_not_read(root: Path) -> None:
     assert refusal(sources, "../secret.yaml") == "../secret.yaml: file is outside the repository"
     assert refusal(sources, "none.yaml") == "none.yaml: file does not exist"
     assert (
-        refusal(sources, "jobs/job.yaml/x") == "jobs/job.yaml/x: file does not exist: a part of its path is no folder"
+        refusal(sources, "jobs/job.yaml/x")
+        == "jobs/job.yaml/x: file does not exist: a part of its path is not a folder"
     )
     assert refusal(sources, "jobs") == "jobs: is a folder, not a file"
     assert refusal(sources, "folder.yaml") == "folder.yaml: is a folder, not a file"

@@ -208,7 +208,7 @@ def folder_of(root: Path) -> Path:
 
 
 def is_content(digest: str) -> bool:
-    """True where it is the digest of a file's content, not a word for what is no file."""
+    """True where it is the digest of a file's content, not a word for what is not a file."""
     return len(digest) == _CONTENT_LENGTH
 
 

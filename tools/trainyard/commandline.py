@@ -127,7 +127,7 @@ def say(text: str) -> None:
 
 
 def progress() -> Progress | None:
-    """Shows one live line on a terminal, which empty text takes away; None where standard error is no terminal."""
+    """Shows one live line on a terminal, which empty text takes away; None where standard error is not a terminal."""
     return _live if sys.stderr.isatty() else None
 
 

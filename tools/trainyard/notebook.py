@@ -53,7 +53,7 @@ class PullRequestBackend(RuntimeBackend):
         self.repository = repository.expanduser().resolve()
         if not (self.repository / "tools" / "new-job").is_file():
             raise ValueError(
-                f"{self.repository} is no checkout of a repository of training jobs: it has no tools/new-job"
+                f"{self.repository} is not a checkout of a repository of training jobs: it has no tools/new-job"
             )
         self.team, self.cluster, self.base, self.push = team, cluster, base, push
 

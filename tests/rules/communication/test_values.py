@@ -23,8 +23,8 @@ from tests.rules.judging import judge_variable
         ("ENV001", "NCCL_P2P_DISABLE", "", []),
         ("ENV001", "NCCL_P2P_DISABLE", "false", []),
         ("ENV010", "NCCL_P2P_DISABLE", "false", [
-            'warning: NCCL_P2P_DISABLE is a whole number, and "false" is 0 by'
-            ' luck'
+            'warning: NCCL_P2P_DISABLE is a whole number, and "false" is read as 0 only by'
+            ' accident'
         ]),
         ("ENV001", "TORCH_NCCL_ENABLE_MONITORING", "true", []),
         ("ENV002", "NCCL_SOKCET_IFNAME", "eth0", [
@@ -196,12 +196,12 @@ from tests.rules.judging import judge_variable
         ("NCL029", "NCCL_IB_HCA", "mlx5_0:1,mlx5_1:1", []),
         ("NCL029", "NCCL_IB_HCA", ":1,", []),
         ("NCL031", "NCCL_IB_TIMEOUT", "26", [
-            "warning: NCCL_IB_TIMEOUT is 26: 4.096 us x 2^26 = 275 s a try, 37 minutes until a dead link is an"
+            "warning: NCCL_IB_TIMEOUT is 26: 4.096 us x 2^26 = 275 s per try, 37 minutes until a dead link is an"
             " error"
         ]),
         ("ENV021", "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments=True", [
-            'error: PYTORCH_CUDA_ALLOC_CONF is "expandable_segments=True", where "expandable_segments=True" is no'
-            ' name:value pair'
+            'error: PYTORCH_CUDA_ALLOC_CONF is "expandable_segments=True", where "expandable_segments=True" is not a'
+            ' valid name:value pair'
         ]),
         ("ENV021", "PYTORCH_ALLOC_CONF", "max_split_size_mb:512,expandable_segments:1", [
             'error: PYTORCH_ALLOC_CONF is "max_split_size_mb:512,expandable_segments:1", where expandable_segments is'

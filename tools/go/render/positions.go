@@ -50,7 +50,7 @@ func (r *result) positions(files *files, folder string) ([][]position, error) {
 
 // numbered gives each document of a YAML file lines of its own: it is read below that many blank lines. A node keeps
 // its line through every merge and copy, so in the end the line tells the document. Kustomizations are left as they
-// are, for their texts are no nodes, and so are files that become texts of a ConfigMap or Secret.
+// are, for their texts are not nodes, and so are files that become texts of a ConfigMap or Secret.
 type numbered struct {
 	*files
 	starts []start

@@ -60,7 +60,7 @@ class Preferences:
 def check_name(name: str) -> str:
     """A name for a job. Refused where Kubernetes would not take what is named after it."""
     if not _NAME.match(name):
-        raise Refused(f"{name!a} is no name: a-z, 0-9 and -, beginning with a letter and not ending with -")
+        raise Refused(f"{name!a} is not a valid name: a-z, 0-9 and -, beginning with a letter and not ending with -")
     if len(name) > _LONGEST_NAME:
         raise Refused(f"{name} has {len(name)} characters: at most {_LONGEST_NAME}, since its pods are named after it")
     return name
@@ -83,7 +83,7 @@ def check_nodes(answer: str, choices: Choices, cluster: str) -> int:
     """A number of nodes that the cluster has."""
     most = choices.facts(cluster)["Cluster"]["spec"].get("nodes")
     if not answer.isascii() or not answer.isdigit() or len(answer) > 6 or int(answer) < 1:
-        raise Refused(f"{answer!a} is no number of nodes: 1 or more")
+        raise Refused(f"{answer!a} is not a number of nodes: 1 or more")
     if isinstance(most, int) and int(answer) > most:
         raise Refused(f"{answer} nodes are too many: {cluster} has {most}")
     return int(answer)
@@ -92,7 +92,7 @@ def check_nodes(answer: str, choices: Choices, cluster: str) -> int:
 def check_path(answer: str) -> str:
     """A folder below /data."""
     if not _PATH.match(answer) or ".." in answer.split("/"):
-        raise Refused(f"{answer!a} is no folder of the dataset claim, which is mounted on /data: say /data/<folder>")
+        raise Refused(f"{answer!a} is not a folder of the dataset claim, which is mounted on /data: say /data/<folder>")
     return answer
 
 

@@ -39,7 +39,7 @@ class Asker:
         if not self.terminal:
             if default:
                 return check(default)
-            raise UsageError(f"{flag} is missing, and standard input is no terminal to ask")
+            raise UsageError(f"{flag} is missing, and standard input is not a terminal where it could be asked for")
         if len(choices) > 1:
             self.tell(f"{question}: {', '.join(choices)}")
         while True:

@@ -89,7 +89,7 @@ def _answered(options: argparse.Namespace, read: Callable[[str], str]) -> int:
     try:
         return _new(options, read)
     except EOFError:
-        raise UsageError("the answers ended; nothing is written") from None
+        raise UsageError("the input ended before the last answer; nothing is written") from None
 
 
 def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
@@ -220,7 +220,7 @@ def _all_or_terminal(options: argparse.Namespace, asker: Asker) -> None:
     missing = [flag for flag in ("name", "cluster", "model", "nodes", "data") if getattr(options, flag) is None]
     if missing and not asker.terminal:
         flags = ", ".join(f"--{flag}" for flag in missing)
-        raise UsageError(f"standard input is no terminal to ask, so give {flags} (see new-job --help)")
+        raise UsageError(f"standard input is not a terminal, so give {flags} (see new-job --help)")
 
 
 def _wishes(

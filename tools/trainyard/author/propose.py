@@ -115,7 +115,7 @@ def check_batch(batch: int, ranks: int) -> None:
     """Refused where ranks cannot share a batch out evenly."""
     if batch % ranks:
         low = max(ranks, batch // ranks * ranks)
-        raise Refused(f"batch {batch} is no multiple of the {ranks} ranks: take {low} or {low + ranks}")
+        raise Refused(f"batch {batch} is not a multiple of the {ranks} ranks: take {low} or {low + ranks}")
 
 
 def rounded(number: float) -> int:

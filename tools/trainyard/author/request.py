@@ -73,9 +73,9 @@ def serve(root: Path, text: str) -> JobBranch:
     try:
         request = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"the request is no JSON: {error}") from None
+        raise UsageError(f"the request is not JSON: {error}") from None
     if not isinstance(request, dict):
-        raise UsageError("the request is no JSON object")
+        raise UsageError("the request is not a JSON object")
     base = git(
         root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{_text(request, 'base', 'HEAD')}^{{commit}}"
     )
@@ -164,7 +164,7 @@ def _text(request: Mapping[str, Any], key: str, default: str | None = None) -> s
 
 def _check_branch(root: Path, branch: str) -> None:
     if tried(root, "check-ref-format", "--branch", branch) is None:
-        raise Refused(f"{branch!a} is no name for a branch")
+        raise Refused(f"{branch!a} is not a valid name for a branch")
     if tried(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is not None:
         raise Refused(f"there is a branch {branch} already: delete it, or take another name")
 

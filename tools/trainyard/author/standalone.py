@@ -31,7 +31,7 @@ def program(function: Callable[..., Any], arguments: dict[str, Any]) -> str:
     if not isinstance(function, FunctionType):
         raise ValueError(f"give a plain function: no file runs {function!r:.80}")
     if not function.__name__.isidentifier():
-        raise ValueError("give a function with a name: the source of a lambda is no file")
+        raise ValueError("give a function with a name: the source of a lambda is not a file")
     source, definition = _defined(function)
     name = definition.name
     if definition.decorator_list or inspect.unwrap(function) is not function:
@@ -66,7 +66,7 @@ def _defined(function: FunctionType) -> tuple[str, Definition]:
     except (OSError, TypeError, SyntaxError) as error:
         raise ValueError(f"the source of {function.__name__} cannot be had: {error}") from None
     if not isinstance(definition, Definition):
-        raise ValueError("give a function with a name: the source of a lambda is no file")
+        raise ValueError("give a function with a name: the source of a lambda is not a file")
     is_future = function.__code__.co_flags & __future__.annotations.compiler_flag
     return (_FUTURE if is_future else "") + source, definition
 

@@ -100,7 +100,7 @@ def _nodes(options: argparse.Namespace) -> int:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", str(options.facts)) from None
     except (yaml.YAMLError, KeyError, TypeError):
-        raise InputError("are no facts of a cluster", str(options.facts)) from None
+        raise InputError("are not the facts of a cluster", str(options.facts)) from None
     client = _client(options)
     if not options.no_tuning:
         commandline.say(f"{await_tuning(client)} nodes are tuned")

@@ -51,7 +51,7 @@ class RunManifests:
 
 
 def make(folder: Path, name: str, kustomize: str | Path = "kustomize") -> RunManifests:
-    """Renders a copy of the job folder beside it, whose job is called `name`. InputError where it is no job."""
+    """Renders a copy of the job folder beside it, whose job is called `name`. InputError where it is not a job."""
     file = folder / "job.yaml"
     try:
         text = file.read_text(encoding="utf-8")

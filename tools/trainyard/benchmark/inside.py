@@ -15,7 +15,7 @@ def client_inside(account: Path = ACCOUNT) -> Client:
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443")
     token = account / "token"
     if not host or not token.is_file():
-        raise UsageError("this is no pod with a ServiceAccount: name a context of your kubeconfig with --context")
+        raise UsageError("this is not a pod with a ServiceAccount: name a context of your kubeconfig with --context")
     name = f"[{host}]" if ":" in host else host
     trust = ssl.create_default_context(cafile=str(account / "ca.crt"))
     return Client(f"https://{name}:{port}", trust, token=token.read_text().strip())

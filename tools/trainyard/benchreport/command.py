@@ -26,7 +26,7 @@ examples:
 exit codes:
   0    nothing is slower, and there were runs enough to tell
   1    the cluster or a node is slower
-  2    bad usage, or a file that is no run or baseline
+  2    bad usage, or a file that is not a run or baseline
   3    a fault of the tools or of their set-up
   4    not comparable: a run's fingerprint is not the baseline's
   5    too few runs for the noise there is; it says how many are needed
@@ -133,7 +133,7 @@ def _lock(options: argparse.Namespace) -> int:
     from trainyard.report.output import write_text
 
     if not _NAME.fullmatch(options.name):
-        raise UsageError(f"{options.name!r} is no name: lower-case letters, digits, - and .")
+        raise UsageError(f"{options.name!r} is not a valid name: lower-case letters, digits, - and .")
     runs = read_runs([Path(file) for file in options.runs])
     if len(runs) < FEWEST_BASELINE:
         raise UsageError(f"{len(runs)} runs are too few for a baseline: {FEWEST_BASELINE} at least")

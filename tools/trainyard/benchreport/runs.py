@@ -61,7 +61,7 @@ class Baseline:
 
 
 def read_runs(files: Sequence[Path]) -> list[tuple[Run, Fingerprint]]:
-    """Runs by the time at which they finished. Raises InputError where a file is no run or a name stands twice."""
+    """Runs by the time at which they finished. Raises InputError where a file is not a run or a name stands twice."""
     found: dict[str, tuple[Run, Fingerprint]] = {}
     for file in files:
         document = _read(file, "BenchmarkRun")

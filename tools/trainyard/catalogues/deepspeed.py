@@ -32,7 +32,7 @@ class Key:
     auto: tuple[str, ...] = ()
     """Who fills in "auto": hugging-face, accelerate, trainyard."""
     checked: bool = False
-    """True where a bad value is refused although the section is no checked model."""
+    """True where a bad value is refused although the section is not a checked model."""
     strict: bool = False
     """True where a boolean must be one, not a word or number that means one, and where a number must be no boolean."""
     removed: str = ""

@@ -17,7 +17,7 @@ from trainyard.catalogues.programs import FOLDER, compile_arguments
 from trainyard.docs.generated import HOME, told, update
 from trainyard.errors import Fault
 
-sys.path.append(str(HOME))  # the trainer is no package of the linter's environment
+sys.path.append(str(HOME))  # the trainer is not a package of the linter's environment
 
 from trainer import manual
 from trainer.sources import KEYS

@@ -232,7 +232,7 @@ def _bad_interfaces(value: str, markers: bool) -> str:
             where = "anywhere but at the very start, once" if markers else "at all"
             return f"holds {name}: the library does not read {name[0]} as a marker {where}"
         if not _INTERFACE.match(name):
-            return f"holds {name!r}, which is no interface name"
+            return f"holds {name!r}, which is not an interface name"
     return ""
 
 

@@ -142,7 +142,7 @@ class Client:
                 again = False
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
-        """What is no JSON, as a pod's log. Refused where the server says no, Fault where it cannot be reached."""
+        """What is not JSON, as a pod's log. Refused where the server says no, Fault where it cannot be reached."""
         code, body, _ = self._asked("GET", path, None, query, "application/json")
         if code >= http.client.BAD_REQUEST:
             raise Refused(code, _document(body, code))

@@ -47,7 +47,7 @@ def _document(file: Path) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UsageError(f"{file} cannot be read: {type(error).__name__}") from None
     if not isinstance(document, dict):
-        raise UsageError(f"{file} is no kubeconfig")
+        raise UsageError(f"{file} is not a kubeconfig")
     return document
 
 

@@ -67,7 +67,7 @@ NO_SUCH_RULE = declare(
     "SUP003",
     "suppression-of-no-rule",
     Severity.ERROR,
-    """A suppression names something that is no rule or that cannot be silenced.
+    """A suppression names something that is not a rule or that cannot be silenced.
 
     A misspelt id silences nothing. INP rules say that input could not be judged, SUP rules watch the suppressions:
     neither can be silenced. `tools/lint-jobs rules` lists every id. A former id of a rule silences it too.
@@ -273,7 +273,7 @@ def _judge(
 def misnamed(rule: str, at: Position, rules: Container[str]) -> Finding | None:
     """What is wrong with the name of a rule that is to be silenced."""
     if present(rule) not in rules:
-        return told(NO_SUCH_RULE, at, f"{rule} is no rule", _remedy(rule, rules))
+        return told(NO_SUCH_RULE, at, f"{rule} is not a rule", _remedy(rule, rules))
     if rule.startswith(ALWAYS_ON):
         return told(NO_SUCH_RULE, at, f"{rule} cannot be suppressed", "correct what it reports")
     return None

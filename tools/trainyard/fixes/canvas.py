@@ -41,7 +41,7 @@ class Canvas:
 
 
 def canvas_of(sources: Sources, file: str) -> Canvas:
-    """The text of a file. Refusal for one that is no YAML, or whose lines cannot be counted."""
+    """The text of a file. Refusal for one that is not YAML, or whose lines cannot be counted."""
     found = sources.kept.get(("canvas", file))
     if isinstance(found, Canvas):
         return found
@@ -53,7 +53,7 @@ def canvas_of(sources: Sources, file: str) -> Canvas:
     try:
         layout = Layout(text)
     except ValueError:
-        raise Refusal("the file is no YAML") from None
+        raise Refusal("the file is not YAML") from None
     canvas = Canvas(file, layout, layout, lambda offset: offset, newline="\r\n" if "\r\n" in text else "\n")
     sources.kept["canvas", file] = canvas
     return canvas
@@ -132,7 +132,7 @@ def _layout(text: str) -> Layout:
     try:
         return Layout(text)
     except ValueError:
-        raise Refusal("the text that it stands in is no YAML") from None
+        raise Refusal("the text that it stands in is not YAML") from None
 
 
 def _unescaped(text: str, escaped: str, sign: str) -> tuple[str, list[int]]:

@@ -148,7 +148,7 @@ def _absent(change: Change, above: Node, missing: tuple[str | int, ...], sources
 
 def _insert(above: Node, key: str, value: Any, sources: Sources) -> Edit:
     if not isinstance(above.value, dict):
-        raise Refusal("what it belongs to is no map")
+        raise Refusal("what it belongs to is not a map")
     canvas, piece = _find(above.raw, sources, key=False)
     return _edit(canvas, editing.inserted(canvas, _plain(canvas, piece, "map"), key, value), sources)
 

@@ -69,7 +69,7 @@ def _edit(root: Path, range: Range, job: str, sources: Sources) -> tuple[str, Pl
 
 
 def _move(root: Path, range: Range, job: str, sources: Sources) -> tuple[str, Place] | None:
-    """A kustomization.yaml that leaves a base or a cluster. One that is gone or was renamed is no move of the job."""
+    """A kustomization.yaml that leaves a base or a cluster; a base that was deleted or renamed is not a move."""
     documents = _both(root, range, f"{job}/kustomization.yaml", sources)
     old, new = (document.at(("resources",)) for document in documents) if documents else (None, None)
     if old is None or new is None or type(old.value) is not list or type(new.value) is not list:

@@ -225,7 +225,7 @@ _CAUSES: tuple[tuple[re.Pattern[str], _Make], ...] = tuple(
         ),
         (
             r"(?P<id>\S+) has a value that JSON does not have: json: unsupported value: (?P<value>\S+)",
-            _say("{id} has the value {value}, which is no number in JSON"),
+            _say("{id} has the value {value}, which is not a number in JSON"),
         ),
         (
             r"(?P<id>\S+) nests deeper than (?P<levels>\d+) levels",
@@ -241,7 +241,7 @@ _CAUSES: tuple[tuple[re.Pattern[str], _Make], ...] = tuple(
         ),
         (
             r"missing Resource metadata",
-            _say("{subject} holds a document that is no Kubernetes object", "{subject}"),
+            _say("{subject} holds a document that is not a Kubernetes object", "{subject}"),
         ),
         (
             r"missing metadata\.name in object \{\{(?P<version>\S+) (?P<kind>\S+)\}",

@@ -338,9 +338,9 @@ class _Walk:
         if type(entry.value) is dict and not entry.value.keys().isdisjoint(_ITEM_FIELDS["patches"]):
             raise _wrong("a patch stands where folders and files are listed", entry, "move it under `patches:`")
         if type(path) is not str or not path:
-            raise _wrong("a path is missing: this entry is no text", entry)
+            raise _wrong("a path is missing: this entry is not text", entry)
         if "\n" in path.strip():
-            raise _wrong("several lines are no path, and what they hold is no YAML either", entry)
+            raise _wrong("several lines are not a path, and what they hold is not YAML either", entry)
         if _REMOTE.match(path):
             message = f"{path} is remote; only files of this repository are rendered"
             raise _wrong(message, entry, "copy it into base/", RemoteError)

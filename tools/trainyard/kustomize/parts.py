@@ -1,4 +1,4 @@
-"""Plain manifests that are parts of something else: patches, which are no objects, and what a kustomization completes.
+"""Plain manifests that are parts of something else: patches, which are not objects, and what a kustomization completes.
 
 kustomize reads files from its own folder and below it, so the kustomization that names a file lies beside or above it.
 """

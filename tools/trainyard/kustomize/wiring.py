@@ -34,7 +34,7 @@ Arrow = tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]
 
 
 def files(table: Path) -> dict[Path, str]:
-    """What a table says, as the files of its folder. Fault where it is no table, InputError where it is no YAML."""
+    """What a table says, as the files of its folder. Fault where it is not a table, InputError where it is not YAML."""
     name = os.path.relpath(table, HOME)
     documents = load_documents(table.read_text(), name)
     listed: Mapping[str, Any] = documents[0].plain()

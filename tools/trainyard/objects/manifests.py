@@ -52,7 +52,7 @@ def place_in(root: Node, path: Path, at_key: bool) -> Position | None:
 
 
 def read_manifests(name: str, files: Sequence[str], sources: Sources) -> tuple[Unit, ManifestOrigin]:
-    """Objects of some files, `kind: List` taken apart. InputError where a document is no object, or there is none."""
+    """Objects of some files, `kind: List` taken apart. InputError where one is not an object, or there is none."""
     nodes: list[Node] = []
     for file in files:
         for document in sources.documents(file):
@@ -70,7 +70,7 @@ def _objects(document: Node, file: str) -> list[Node]:
         raise InputError("expected a Kubernetes object, found no map", file, line, column)
     if "kind" not in document.value or "apiVersion" not in document.value:
         missing = "kind" if "kind" not in document.value else "apiVersion"
-        raise InputError(f"is no Kubernetes object: {missing} is missing", file, line, column)
+        raise InputError(f"is not a Kubernetes object: {missing} is missing", file, line, column)
     items = document.value.get("items")
     if document.value["kind"].value != "List" or items is None:
         return [document]

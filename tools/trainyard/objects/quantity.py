@@ -32,7 +32,7 @@ _FORM = re.compile(
 def quantity(value: Any) -> Fraction | None:
     """A quantity in its base unit (cores, bytes, devices), as written in YAML: a string or a plain number.
 
-    None where the value is no quantity. `1E` is 10^18, `1E3` and `1e3` are 1000, as in the API server.
+    None where the value is not a quantity. `1E` is 10^18, `1E3` and `1e3` are 1000, as in the API server.
     """
     if isinstance(value, bool):
         return None

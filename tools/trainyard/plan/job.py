@@ -111,7 +111,7 @@ def run_of(job: Job) -> Run:
     tf32 = _flag(job, "TRAINER_TF32") and gpu.generation in TF32
     again = CHECKPOINTING.get(job.environment.get("TRAINER_ACTIVATION_CHECKPOINTING", "none"))
     if again is None:
-        raise Unplannable("TRAINER_ACTIVATION_CHECKPOINTING is none of none, selective, full", path=("spec", "env"))
+        raise Unplannable("TRAINER_ACTIVATION_CHECKPOINTING must be none, selective or full", path=("spec", "env"))
     return Run(
         shape=shape,
         gpu=gpu,

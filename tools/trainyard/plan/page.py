@@ -24,26 +24,26 @@ Written by `tools/update-docs` from `schemas/hardware/` and from what `tools/pla
     tools/plan-job jobs/research/llama-8b-sft             memory, step, scaling, cost, checkpoints
     tools/plan-job jobs/research/llama-8b-sft --compare   other fabrics, sizes, strategies, and what helps most
     tools/plan-job --score FILE                           forecasts published runs and prints the errors
-    tools/plan-job --fit FILE                             fits the constants below anew, sources left out in turn
+    tools/plan-job --fit FILE                             fits the constants below again, sources left out in turn
 
 ## Memory of a GPU
 
 Every term is printed with its arithmetic.
 <!-- claim: every-term-with-its-arithmetic -->
-P: weights of a rank, N: ranks that share them out.
+P: number of weights of a rank. N: number of ranks that the states are sharded over.
 
 | what | bytes |
 |---|---|
 | weights, gradients, moments | 4 P, 4 P, 8 P for ddp and FSDP; 2 P, 2 P, 12 P (fp32 weights too) for DeepSpeed |
-| shared out over N | moments from ZeRO-1 on, gradients from ZeRO-2 on, weights too with ZeRO-3 and FSDP |
-| gathered weights | 2 bytes of the two layers and the head that are whole at once; of the model if not freed |
-| activations | per token and layer, from the shape; less what is computed again; a pipeline keeps as many as wait |
+| divided by N | moments from ZeRO-1 on, gradients from ZeRO-2 on, weights with ZeRO-3 and FSDP |
+| gathered weights | 2 bytes per weight of two layers and the head; of the whole model if not freed |
+| activations | per token and layer, from the shape, less what is recomputed; a pipeline: one set per pass in flight |
 | attention's scores | 5 x heads x tokens, without a flash kernel (Korthikanti et al. 2022, arXiv 2205.05198) |
-| logits | 10 bytes a word and token eager (16-bit, fp32, gradient), 6 with a fused loss |
+| logits | per word and token: 10 bytes eager (16-bit, fp32, gradient), 6 with a fused loss |
 | the rest | 1 GiB CUDA context, 1.5 GiB communicators, 4 % fragmentation |
 
-The linter's MEM003 leaves the rest out and takes kernels as fused, so its number is a lower bound.
-MEM004 is an error: it counts weights, gradients and optimizer states alone, which a smaller batch does not shrink.
+The linter's MEM003 leaves the last row out and assumes fused kernels, so its number is a lower bound.
+MEM004, an error, counts weights, gradients and optimizer states: a smaller batch does not make those smaller.
 
 ## Time of a step
 
@@ -52,30 +52,32 @@ MEM004 is an error: it counts weights, gradients and optimizer states alone, whi
 | part | formula |
 |---|---|
 | matrix product m x k x n | (2 m k n + idle half wave) / sustained rate + operand_traffic x bytes / HBM |
-| attention | causal half of 4 x tokens x keys x width, 2.5 x backward; whole with scores in memory, 12 bytes a score |
+| attention | causal half of 4 x tokens x keys x width, backward 2.5 times; otherwise whole, 12 bytes a score |
 | elementwise | passes x bytes that a layer writes / HBM; backward twice |
 | pipeline bubble | (stages - 1) / chunks x one pass (Narayanan et al. 2021, arXiv 2104.04473) |
-| ring | (n-1)/n x bytes / the slower of NVLink and network, and a latency a hop; an all-reduce twice |
+| ring | (n-1)/n x bytes / the slower of NVLink and network, and a latency per hop; an all-reduce does it twice |
 | tree | an all-reduce with log2(nodes) hops, where that is faster |
-| data-parallel volume | ddp 2 S a step; ZeRO-1 2 S a step; ZeRO-2 S a pass and S a step; ZeRO-3, FSDP 3 S a pass |
-| overlap | what is longer than forward or backward shows, and `contention` of the rest |
-| optimizer | 40 bytes a weight / HBM; offloaded: over PCIe, and 1.5e9 weights/s on a node's CPUs |
+| data-parallel volume | ddp, ZeRO-1: 2 S per step; ZeRO-2: S per pass and S per step; ZeRO-3, FSDP: 3 S per pass |
+| overlap | communication counts where it is longer than the computation beside it; of the rest, the part `contention` |
+| optimizer | 40 bytes per weight / HBM; offloaded: over PCIe, and 1.5e9 weights/s on a node's CPUs |
 | slowest of n | 1 + spread x sqrt(2 ln n) |
 
-NVLink gives 80 % of one direction's line rate, PCIe 60 %, RDMA 73 %, TCP 60 %: measured collectives, named in
-`tools/trainyard/plan/collectives.py`. What a training program does with the same arithmetic (flash attention, fused
-kernels, what it overlaps) is a table of facts in `tools/trainyard/plan/stacks.py`.
+NVLink is counted at 80 % of the line rate of one direction, PCIe at 60 %, RDMA at 73 %, TCP at 60 %. The measured
+collectives behind these figures are named in `tools/trainyard/plan/collectives.py`. S is the size of the weights. How
+a training program does this arithmetic (flash attention, fused kernels, what it overlaps) is a table of facts in
+`tools/trainyard/plan/stacks.py`.
 
 ## Checkpoints and failures
 
-12 bytes a weight; the pause is the copy out of the GPU, the write goes on beside training. The best interval is Daly's,
-`sqrt(2 x pause x M) x (1 + sqrt(pause / 2M) / 3 + pause / 18M) - pause`, or twice the time of a write where that is
-longer. M is 1 / (nodes x rate). State your own rate under `forecast` of the cluster's facts: the one that is assumed is
-Meta's RSC-1's, and small jobs die of software rather, which a rate of nodes does not tell.
+A checkpoint has 12 bytes per weight. Training pauses for the copy out of the GPU; the write goes on beside training.
+The best interval is Daly's, `sqrt(2 x pause x M) x (1 + sqrt(pause / 2M) / 3 + pause / 18M) - pause`, or twice the
+time of a write where that is longer. M is 1 / (nodes x rate). State your own failure rate under `forecast` in the
+cluster's facts: the default is that of Meta's RSC-1. Small jobs fail more often by software, which a rate per node does
+not show.
 
 ## The constants
 
-The numbers that were fitted. They are global, not of a row, a model or an author.
+The numbers that were fitted. They are global: not of a row, a model or an author.
 
 | constant | value | what it is | where it starts from |
 |---|---|---|---|
@@ -85,8 +87,8 @@ ACCURACY = """
 ## How far off
 
 Error: |forecast - measured| / measured, on tokens/s or an iteration's time. *Fitted*: with the constants above. *Left
-out*: this source forecast with constants fitted to the others. The second is what to expect of a new source; it
-flatters a little, since the formulas were chosen with these runs in sight.
+out*: this source forecast with constants fitted to the others. The second is what to expect of a new source. It is
+a little optimistic, since the formulas were chosen by people who knew these runs.
 
 | source | rows | not forecast | fitted: median | 90 % | worst | left out: median | 90 % | worst |
 |---|---|---|---|---|---|---|---|---|
@@ -95,10 +97,10 @@ flatters a little, since the formulas were chosen with these runs in sight.
 WHY = (
     (
         "mpt-a100_40gb-70b",
-        "Memory is full: PyTorch's allocator frees and asks anew pass by pass, which is not modelled.",
+        "Memory is full: PyTorch's allocator frees and allocates again pass by pass, which is not modelled.",
     ),
     ("mpt-a100_40gb-13b", "One node of 40 GB GPUs with 13e9 weights: memory is full, as above."),
-    ("mpt-h100_80gb-760m", "The same job is 9 % faster a GPU on two nodes; memory is full on one."),
+    ("mpt-h100_80gb-760m", "The same job is 9 % faster per GPU on two nodes; on one, memory is full."),
     (
         "mpt-h100_80gb-13b-s32768",
         "Attention is most of the work, and one constant says how fast it runs, short or long.",

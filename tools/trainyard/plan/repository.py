@@ -27,7 +27,7 @@ GPU = "requests.nvidia.com/gpu"
 def load(root: Path, path: str, cwd: Path, cluster: str | None) -> tuple[Job, Run, int | None]:
     """A job folder's facts, run and quota in GPUs, on its own cluster or another.
 
-    InputError, with its place, where the folder is no job that can be planned; UsageError where the path is none.
+    InputError, with its place, where the folder is not a job that can be planned; UsageError where the path is none.
     """
     found = discover([path], root, cwd)
     if found.errors:

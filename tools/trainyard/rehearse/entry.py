@@ -231,7 +231,7 @@ def below(volume: int, path: str, users: Users) -> int:
 def _parts(path: str) -> list[str]:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not parts or path.startswith("/") or ".." in parts:
-        raise Refused(f"{path!r} is no path in a volume")
+        raise Refused(f"{path!r} is not a path in a volume")
     return parts
 
 

@@ -23,7 +23,7 @@ class Stack:
 
     pod: str
     rank: str
-    """Empty for one that is no rank, such as torchrun itself."""
+    """Empty for one that is not a rank, such as torchrun itself."""
     at: str
     """The innermost line of its main thread, and the line of the training program above it."""
     whole: str

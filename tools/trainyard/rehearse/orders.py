@@ -71,7 +71,7 @@ def orders(
     for each in mounts:
         if each.volume not in volumes:
             at = plan.member.pod_set.template.object.title
-            raise InputError(f"container {container.name} mounts volume {each.volume}, which its pod has not", at)
+            raise InputError(f"container {container.name} mounts volume {each.volume}, which its pod does not have", at)
         used[each.volume] = volumes[each.volume]
     numbers = {name: str(number) for number, name in enumerate(used)}
     placed = [

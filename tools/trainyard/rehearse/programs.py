@@ -31,7 +31,7 @@ def given_programs(texts: Sequence[str], cwd: Path) -> dict[str, Path]:
 
 
 def given_variables(texts: Sequence[str]) -> dict[str, str]:
-    """What --env says. UsageError where that is no variable."""
+    """What --env says. UsageError where that is not a variable."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -120,7 +120,7 @@ UNSAVED = declare(
     Checkpoints go into a volume that outlives the pod, and each start of the run reads where the last one wrote.
 
     Bad:
-        # /checkpoints is no volume: it goes with the pod
+        # /checkpoints is not a volume: it goes with the pod
         env: [{name: TRAINER_CHECKPOINT_DIR, value: /output}]
 
     Good:

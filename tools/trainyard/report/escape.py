@@ -47,7 +47,7 @@ def json_text(dumped: str) -> str:
 
 
 def whole(text: str) -> str:
-    r"""`text` as JSON can carry it: the bytes of a file name that are no UTF-8 become \x.., lone surrogates \u....."""
+    r"""`text` as JSON can carry it: the bytes of a file name that are not UTF-8 become \x.., lone surrogates \u....."""
     return text if _is_whole(text) else "".join(_show(c) if "\ud800" <= c <= "\udfff" else c for c in text)
 
 

@@ -11,7 +11,7 @@ from trainyard.errors import UsageError
 
 
 def write_file(file: Path, fill: Callable[[TextIO], None]) -> None:
-    """Write a file whole or not at all; what is no plain file, such as /dev/stderr or a pipe, as it comes.
+    """Write a file whole or not at all; what is not a plain file, such as /dev/stderr or a pipe, as it comes.
 
     UsageError where that is not possible: then an older file is as it was.
     """

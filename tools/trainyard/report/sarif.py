@@ -69,7 +69,7 @@ def _invocation(report: Report) -> dict[str, Any]:
 
 
 def artifact_uri(file: str) -> str:
-    """A file of the repository as a URI reference, percent-encoded; file names that are no UTF-8 keep their bytes."""
+    """A file of the repository as a URI reference, percent-encoded; file names that are not UTF-8 keep their bytes."""
     encoded = quote(_file_bytes(file))
     return f"file://{encoded}" if file.startswith("/") else encoded
 

@@ -29,7 +29,7 @@ def resolve(root: Path, text: str, asked: str = "") -> Range:
     """A revision, whose merge base with HEAD is compared with the working tree, or a range `A..B` or `A...B`.
 
     `asked`: how messages name what asked for it, `--changed TEXT` unless it is said.
-    Raises UsageError where git does not know it, or where `root` is no git repository.
+    Raises UsageError where git does not know it, or where `root` is not a git repository.
     """
     first, dots, last = text.partition("..")
     last = last.removeprefix(".")
@@ -83,7 +83,7 @@ _HANDED = (".yaml", ".yml", ".json")
 
 
 def file_at(root: Path, commit: str, file: str) -> str | None:
-    """The text of a file in a commit; None where it did not exist, or was no text."""
+    """The text of a file in a commit; None where it did not exist, or was not text."""
     try:
         return blob(root, commit, file).decode()
     except (UsageError, UnicodeDecodeError):

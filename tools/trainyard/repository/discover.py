@@ -108,7 +108,7 @@ class _Search:
         except OSError as error:
             raise InputError(_why(error), self._shown(where) or path, help=self._near(where)) from None
         except ValueError:
-            raise InputError("is no path", path) from None
+            raise InputError("is not a path", path) from None
         name = self._name(where, path)
         if stat.S_ISDIR(mode):
             if self._folder(name):

@@ -28,7 +28,7 @@ def survey(root: Path, differing: Collection[str]) -> Discovery:
     """Every job where the layout is Trainyard's. In any other, each kustomization that no other one reads, and the
     manifests beside a file that differs which no kustomization reads.
 
-    Only files that git tracks count. What is no Kubernetes object and the templates of a Helm chart are passed over,
+    Only files that git tracks count. What is not a Kubernetes object and the templates of a Helm chart are passed over,
     and so are manifests beside a kustomization that cannot be followed: they may be patches.
     """
     if is_trainyard(root):
@@ -69,7 +69,7 @@ def _folder(file: str) -> str:
 
 
 def _outside_charts(files: Collection[str]) -> list[str]:
-    """What is no part of a Helm chart, whose templates are not YAML, and lies in no hidden folder."""
+    """What is not a part of a Helm chart, whose templates are not YAML, and lies in no hidden folder."""
     charts = tuple(file.removesuffix("Chart.yaml") for file in files if posixpath.basename(file) == "Chart.yaml")
     if "" in charts:
         return []

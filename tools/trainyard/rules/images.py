@@ -17,7 +17,7 @@ _DEPTH = 20
 @rule("IMG001", "example-image", Severity.ERROR, needs=Workload)
 @once
 def example_image(workload: Workload) -> Iterator[Problem]:
-    """A job runs an image of a registry that exists in examples alone, on a cluster that is no example itself.
+    """A job runs an image of a registry that exists in examples alone, on a cluster that is not an example itself.
 
     The names example.com, example.net, example.org, .example and .invalid are kept free for documents (RFC 2606), so
     the image cannot be pulled: the pods wait in ImagePullBackOff and hold their nodes. A job that names no image takes

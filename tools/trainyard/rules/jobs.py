@@ -188,7 +188,7 @@ def _failure_rule(job: JobSpec, spot: Spot) -> Iterator[Refusal]:
     if action not in _ACTIONS:
         yield (
             spot.below("action"),
-            f"{action or 'nothing'} is no action of a podFailurePolicy",
+            f"{action or 'nothing'} is not an action of a podFailurePolicy",
             f"use {either(_ACTIONS)}",
         )
     if action == "FailIndex" and value_at(job.spot.below("backoffLimitPerIndex")) is None:
@@ -206,7 +206,7 @@ def _exit_codes(codes: Spot) -> Iterator[Refusal]:
     values = [code for code in sequence(value_at(codes.below("values"))) if isinstance(code, int)]
     operator = word(codes.below("operator"))
     if operator not in ("In", "NotIn"):
-        yield codes.below("operator"), f"{operator or 'nothing'} is no operator", "use In or NotIn"
+        yield codes.below("operator"), f"{operator or 'nothing'} is not an operator", "use In or NotIn"
     if operator == "In" and 0 in values:
         yield codes.below("values"), "code 0 is success, and In may not list it", "leave 0 out"
     if values != sorted(set(values)):

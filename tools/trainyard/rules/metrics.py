@@ -97,7 +97,7 @@ def metric_of_another_version(unit: Unit) -> Iterator[Problem]:
             near = _nearly_known(unit, name)
             if near:
                 yield Problem(
-                    f"{name} is no metric of dcgm-exporter",
+                    f"{name} is not a metric of dcgm-exporter",
                     spot.saying("no such series, so this never fires"),
                     help=f"did you mean {near}?",
                 )
@@ -189,8 +189,8 @@ def metric_not_switched_on(unit: Unit) -> Iterator[Problem]:
 def rate_of_a_gauge(unit: Unit) -> Iterator[Problem]:
     """A rule takes the rate or the increase of a metric that goes up and down.
 
-    `rate`, `irate` and `increase` take every fall for a restart of a counter, and add it up: the result is no measure
-    of anything. Gauges have `delta`, `deriv` and `changes`.
+    `rate`, `irate` and `increase` take every fall for a restart of a counter, and add it up: the result means
+    nothing. Gauges have `delta`, `deriv` and `changes`.
 
     Bad:
         # whole

@@ -40,7 +40,7 @@ def unknown_model(workload: Workload) -> Iterator[Problem]:
     near = difflib.get_close_matches(model, shapes(), 1)
     known = f"did you mean {near[0]}?" if near else f"there are {', '.join(shapes())}"
     spot = workload.training_job.at("spec", "model", label="no such preset")
-    yield Problem(f"model {model} is none that the trainer knows", spot, help=known)
+    yield Problem(f"model {model} is not one that the trainer knows", spot, help=known)
 
 
 @rule("MOD011", "sample-longer-than-context", Severity.ERROR, needs=Workload)

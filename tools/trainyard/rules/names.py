@@ -107,7 +107,7 @@ def name_refused(item: Object) -> Iterator[Problem]:
     if not pattern.match(name) or len(name) > _LONGEST_OBJECT:
         better = _mended(name)
         yield Problem(
-            f"{name} is no name of a {item.kind}: those are {rule_of}",
+            f"{name} is not a valid name for a {item.kind}: those are {rule_of}",
             item.at("metadata", "name", label="is refused"),
             help=f"call it {better}" if pattern.match(better) else "give it another name",
             fix=put(item.at("metadata", "name"), better).unsafe() if pattern.match(better) else None,
@@ -143,7 +143,7 @@ def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
             name = word(spot.below("name"))
             if name and not _LABEL.match(name):
                 yield Problem(
-                    f"{name} is no name of a {what}",
+                    f"{name} is not a valid name for a {what}",
                     spot.below("name"),
                     help=f"call it {_mended(name)}",
                     fix=put(spot.below("name"), _mended(name)).unsafe(),
@@ -161,7 +161,7 @@ def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
                 elif name and (not _LABEL.match(name) or len(name) > LONGEST):
                     help = f"call it {_mended(name)}"
                     fix = put(spot.below("name"), _mended(name)).unsafe()
-                    yield Problem(f"{name} is no name of a {what}", spot.below("name"), help=help, fix=fix)
+                    yield Problem(f"{name} is not a valid name for a {what}", spot.below("name"), help=help, fix=fix)
                 seen.add(name)
                 for port, _ in items(spot.below("ports")):
                     own = word(port.below("name"))
@@ -169,7 +169,7 @@ def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
                         help = (
                             f"use at most {_LONGEST_PORT} lower-case letters, digits and hyphens, one letter among them"
                         )
-                        yield Problem(f"{own} is no name of a port", port.below("name"), help=help)
+                        yield Problem(f"{own} is not a valid port name", port.below("name"), help=help)
 
 
 @rule("NAM004", "label-refused", Severity.ERROR, needs=Workload)
@@ -197,10 +197,11 @@ def label_refused(workload: Workload) -> Iterator[Problem]:
     for spot in places:
         for key, value in pairs(spot).items():
             if not _KEY.match(key) or len(key.rpartition("/")[2]) > LONGEST:
-                yield Problem(f"{key} is no key of a label", spot.below(key), help="use letters, digits and hyphens")
+                help = "use letters, digits and hyphens"
+                yield Problem(f"{key} is not a valid label key", spot.below(key), help=help)
             elif not _VALUE.match(value) or len(value) > LONGEST:
                 help = "shorten it, or write it as an annotation"
-                yield Problem(f"{value} is no value of a label", spot.below(key), help=help)
+                yield Problem(f"{value} is not a valid label value", spot.below(key), help=help)
 
 
 def _mended(name: str) -> str:

@@ -102,7 +102,7 @@ def token_switched_off(workload: Workload) -> Iterator[Problem]:
         if off is None or caller is None or _own_token(pod_set):
             continue
         yield Problem(
-            "the pods call the Kubernetes API, but carry no token for it",
+            "the pods call the Kubernetes API, but have no token for it",
             pod_set.template.below("spec", "automountServiceAccountToken", label="no token"),
             (caller.saying("calls the API"), *(() if off.object is pod_set.template.object else (off,))),
             "set automountServiceAccountToken: true on these pods, and give their account what it needs",

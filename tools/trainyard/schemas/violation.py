@@ -62,7 +62,7 @@ def validator_of(schema_file: File) -> tuple[Any, dict[str, Any]]:
         schema = json.loads(schema_file.read_bytes())
         return jsonschema_rs.validator_for(schema), schema
     except (OSError, ValueError) as error:
-        raise Fault(f"{schema_file} is no usable JSON Schema: {error}") from error
+        raise Fault(f"{schema_file} is not a usable JSON Schema: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

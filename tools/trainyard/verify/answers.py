@@ -58,7 +58,7 @@ def problems(item: Object, refused: Refused, prefix: Path = ()) -> Iterator[Prob
 
 def warned(item: Object, text: str) -> Problem:
     """A warning of the API server about `item`."""
-    return Problem(f"the API server warns of this {item.kind}: {brief(text)}", item.at(*_meant(text, item.data)))
+    return Problem(f"the API server warns about this {item.kind}: {brief(text)}", item.at(*_meant(text, item.data)))
 
 
 def server_path(field: str, data: Any) -> Path:

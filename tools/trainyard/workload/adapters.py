@@ -86,7 +86,7 @@ PLAIN = frozenset((*(kind for _, kind in _OF_TEMPLATES), "LeaderWorkerSet"))
 
 
 def adapter(item: Object) -> Adapter | None:
-    """The adapter for an object, or None where it is no training job of a known kind and version."""
+    """The adapter for an object, or None where it is not a training job of a known kind and version."""
     found = _V1_MPI_JOB if (item.api_version, item.kind) == ("kubeflow.org/v1", "MPIJob") else None
     found = found or ADAPTERS.get((item.group, item.kind))
     if found is None or item.api_version.rpartition("/")[2] not in found.versions:

@@ -25,7 +25,7 @@ _AMOUNTS = ("limits", "requests")
 
 def format_path(tree: Any, path: Path) -> str:
     """`spec.template.spec.containers[0].env[NCCL_DEBUG].value`: items by index, variables and volumes by name, keys
-    that are no plain words in brackets. `tree` is the object that `path` goes through; beyond a string it goes on into
+    that are not plain words in brackets. `tree` is the object that `path` goes through; beyond a string it goes on into
     the document in the string.
     """
     text = ""

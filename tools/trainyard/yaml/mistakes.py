@@ -1,4 +1,4 @@
-"""Why a text is no YAML, in words that say what to look at."""
+"""Why a text is not YAML, in words that say what to look at."""
 
 import re
 from collections.abc import Sequence

@@ -150,8 +150,8 @@ class Node:
 def load_documents(text: str, file: str) -> list[Node]:
     """Every document of a file that holds something.
 
-    InputError, with line and column, for what cannot be read: broken YAML, a key that stands twice or is no string, and
-    what goes beyond `limits` in bytes, depth, or nodes once aliases are expanded.
+    InputError, with line and column, for what cannot be read: broken YAML, a key that stands twice or is not a string,
+    and what goes beyond `limits` in bytes, depth, or nodes once aliases are expanded.
     """
     if len(text) > limits.FILE_BYTES:
         raise InputError(f"file is larger than {limits.FILE_BYTES // 1024 // 1024} MiB", file)

@@ -127,7 +127,7 @@ class Sources:
 
 
 def decoded(data: bytes, file: str) -> str:
-    """The text of a file. InputError, with its place, for bytes that are no UTF-8."""
+    """The text of a file. InputError, with its place, for bytes that are not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -152,5 +152,5 @@ def _os_words(error: OSError) -> str:
     if isinstance(error, PermissionError):
         return "no permission to read this file"
     if isinstance(error, NotADirectoryError):
-        return "file does not exist: a part of its path is no folder"
+        return "file does not exist: a part of its path is not a folder"
     return (error.strerror or "cannot be read").lower()

@@ -1,5 +1,5 @@
 // Artifact says what of a repository Flux's source-controller would hand to kustomize-controller: the files at HEAD as
-// go-git checks them out, less what Flux's own library ignores and less what is no regular file.
+// go-git checks them out, less what Flux's own library ignores and less what is not a regular file.
 //
 // It takes the folder of a repository and prints one JSON document: the SHA-256 of each file, by its path.
 package main

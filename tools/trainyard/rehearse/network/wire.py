@@ -15,7 +15,7 @@ _LARGEST_DATAGRAM = 512
 
 
 class Malformed(Exception):
-    """Bytes that are no DNS question."""
+    """Bytes that are not a DNS question."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def elastic_batch_changes(workload: Workload) -> Iterator[Problem]:
                 f"{least} to {most} nodes take a batch of {each.value} a GPU, so the global batch may change"
                 f" {most / least:g}-fold while the job runs",
                 each.spot,
-                related=(where.spot.saying("the nodes may change here"),),
+                related=(where.spot.saying("the number of nodes may change here"),),
                 help="let the program keep a fixed global batch, or fix the number of nodes",
             )
 
@@ -91,7 +91,7 @@ def _undivided(program: Program, sizes: range, where: Setting) -> Iterator[Probl
             f"a global batch of {batch} cannot be shared by {size} nodes:"
             f" {batch} / {factors} = {batch / (copies * micro):g}",
             setting.spot,
-            related=(where.spot.saying("the nodes may change here"),),
+            related=(where.spot.saying("the number of nodes may change here"),),
             help="choose a global batch that every number of nodes divides, or fix the number of nodes",
         )
         return

@@ -91,7 +91,7 @@ def two_precisions(workload: Workload) -> Iterator[Problem]:
         fp16, bf16 = program.flag("fp16"), program.flag("bf16")
         if fp16 is not None and bf16 is not None:
             yield Problem(
-                "the program is told --fp16 and --bf16", bf16.spot, related=(fp16.spot,), help="keep one of them"
+                "the program is given both --fp16 and --bf16", bf16.spot, related=(fp16.spot,), help="keep one of them"
             )
 
 

@@ -52,7 +52,7 @@ def program_batch_identity(workload: Workload) -> Iterator[Problem]:
     """The global batch that the program is told is not micro-batch x accumulation x data-parallel ranks.
 
     A program that is told all three stops, or trains with another batch than it says. One that derives its accumulation
-    from the global batch, as Megatron and torchtitan do, stops where that is no whole number.
+    from the global batch, as Megatron and torchtitan do, stops where that is not a whole number.
 
     Bad:
         kind: Job
@@ -94,7 +94,7 @@ def model_parallel_ranks(workload: Workload) -> Iterator[Problem]:
     """The ranks do not divide by the ranks that one copy of the model takes.
 
     Tensor, pipeline and context parallelism put a copy of the model on their product of ranks. A number of ranks that
-    is no multiple of it leaves some over, and the program stops before the first step.
+    is not a multiple of it leaves some over, and the program stops before the first step.
 
     Bad:
         kind: Job
@@ -119,7 +119,7 @@ def model_parallel_ranks(workload: Workload) -> Iterator[Problem]:
         product = " x ".join(f"{name} {setting.value}" for name, setting in divided.parts)
         product += f" = {divided.size}" if len(divided.parts) > 1 else ""
         yield Problem(
-            f"{product} ranks hold one copy of the model, but {divided.ranks} ranks are no multiple of that",
+            f"{product} ranks hold one copy of the model, but {divided.ranks} ranks are not a multiple of that",
             divided.parts[-1][1].spot,
             related=tuple(setting.spot for _, setting in divided.parts[:-1]),
             help="choose sizes whose product divides the ranks",

@@ -131,7 +131,7 @@ def _best_model(program: Program) -> Iterator[Problem]:
     numbers = [number for count in counts if (number := digits(count)) is not None]
     if save == "steps" and len(numbers) == 2 and numbers[1] and numbers[0] % numbers[1]:
         yield Problem(
-            f"--save_steps {numbers[0]} is no multiple of --eval_steps {numbers[1]}, as the best model needs",
+            f"--save_steps {numbers[0]} is not a multiple of --eval_steps {numbers[1]}, as the best model needs",
             steps["save"].spot if steps["save"] is not None else best.spot,
             related=(best.spot,),
             help="save at multiples of --eval_steps",

@@ -24,7 +24,7 @@ class Meeting:
 
 
 def meetings(workload: Workload) -> Iterator[Meeting]:
-    """Where several pods meet, but for an etcd, which is no part of the job, and launchers that know of no others."""
+    """Where several pods meet. Left out: an etcd, which is not of the job, and launchers that know no other host."""
     if workload.pods == 1:
         return
     for start in starts(workload):

@@ -6,7 +6,7 @@ from trainyard.workload.model import Setting, Workload
 
 
 def slots_per_worker(workload: Workload) -> Setting | None:
-    """An MPIJob's slots for each worker; None for other kinds, and where they are no number."""
+    """An MPIJob's slots for each worker; None for other kinds, and where they are not a number."""
     slots = mpijob.slots(workload.object) if workload.object.kind == "MPIJob" else None
     return None if slots is None or slots.value is None else slots
 

@@ -218,7 +218,7 @@ def _read(text: str, spot: Spot, reader: str, pod_set: PodSet, container: Contai
     fault = ""
     try:
         data = hjson.strict(text) if reader in _STRICT else hjson.loads(text)
-        fault = "" if isinstance(data, dict) else "it is no map"
+        fault = "" if isinstance(data, dict) else "it is not a map"
     except hjson.Refused as refused:
         fault = str(refused)
     return Config(data if not fault else {}, spot, reader, pod_set, container, setting, fault, text)

@@ -19,7 +19,7 @@ _DEEPEST = 50
 
 
 class Refused(ValueError):
-    """What is no Hjson; the message says where."""
+    """What is not Hjson; the message says where."""
 
 
 def loads(text: str) -> Any:

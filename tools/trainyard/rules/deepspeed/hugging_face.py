@@ -190,7 +190,7 @@ def _said_twice(workload: Workload, program: Program) -> Iterator[Problem]:
     if found is not None and twice and "deepspeed_config_file" in section:
         spot = found.spot.below("deepspeed_config")
         yield Problem(
-            f"{', '.join(twice)} cannot stand beside deepspeed_config_file",
+            f"{', '.join(twice)} cannot be given together with deepspeed_config_file",
             spot.below(twice[0]),
             related=(spot.below("deepspeed_config_file"),),
             help="say it in the DeepSpeed file alone",
@@ -241,13 +241,13 @@ def _precision(config: Config, program: Program, name: str) -> Iterator[Problem]
     flag = program.flag(name) or program.given(f"{name}_full_eval")
     if enabled is True and flag is None and (_has_defaults(program) or program.flag(_OTHER[name]) is not None):
         yield Problem(
-            f"{name} is enabled here, but the Trainer is not told --{name}",
+            f"{name} is enabled here, but the Trainer is not given --{name}",
             config.at(f"{name}.enabled"),
             help=f'add --{name}, or write "auto"',
         )
     elif enabled is False and flag is not None:
         yield Problem(
-            f"{name} is disabled here, but the Trainer is told --{name}",
+            f"{name} is disabled here, but the Trainer is given --{name}",
             config.at(f"{name}.enabled"),
             related=(flag.spot,),
             help='write "auto"',

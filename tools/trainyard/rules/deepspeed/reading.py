@@ -78,8 +78,8 @@ def deepspeed_config_unreadable(workload: Workload) -> Iterator[Problem]:
 def deepspeed_config_missing(workload: Workload) -> Iterator[Problem]:
     """The program is given a DeepSpeed configuration that is not where the ConfigMap is mounted.
 
-    A folder with a mounted ConfigMap holds the ConfigMap's keys and nothing else, so a file that is no key of it is not
-    there, whatever the image has at that place.
+    A folder with a mounted ConfigMap holds the ConfigMap's keys and nothing else, so a file that is not a key
+    of it does not exist there, whatever the image has at that place.
 
     Bad:
         kind: ConfigMap

@@ -55,7 +55,7 @@ def deepspeed_key_removed(workload: Workload) -> Iterator[Problem]:
         for path, key in _given(config) if has is not None else ():
             if key.removed and has is not None and has >= parsed(key.removed):
                 yield Problem(
-                    f"DeepSpeed {written(has)} refuses {path}, which is gone since {key.removed}",
+                    f"DeepSpeed {written(has)} refuses {path}, which was removed in {key.removed}",
                     config.at(path),
                     help=f"use {key.instead}" if key.instead else "remove it",
                 )

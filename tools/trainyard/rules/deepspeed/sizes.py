@@ -76,7 +76,7 @@ def _shape(config: Config) -> Iterator[Problem]:
     beside = [key for key in _BATCH_KEYS if config.given(key)]
     if beside and section.get("ignore_non_elastic_batch_info") is not True:
         yield Problem(
-            f"elasticity chooses the batch, and {', '.join(beside)} cannot stand beside it",
+            f"elasticity chooses the batch, and {', '.join(beside)} cannot be given with it",
             config.at(beside[0]),
             related=(config.at("elasticity"),),
             help="remove the batch keys, or set ignore_non_elastic_batch_info to true",
@@ -87,7 +87,7 @@ def _shape(config: Config) -> Iterator[Problem]:
         yield Problem(f"elasticity has no version {version}", config.at("elasticity.version"), help="write 0.1 or 0.2")
     elif isinstance(model, int) and model > 1 and version == 0.1:
         yield Problem(
-            "elasticity 0.1 knows no model parallelism",
+            "elasticity 0.1 does not support model parallelism",
             config.at("elasticity.model_parallel_size"),
             related=(config.at("elasticity.version"),),
             help="write version 0.2",
@@ -101,7 +101,8 @@ def _size(config: Config, world: int | None) -> Iterator[Problem]:
     spot = config.at("elasticity")
     if numbers.gpus_per_node % numbers.model_parallel:
         yield Problem(
-            f"num_gpus_per_node {numbers.gpus_per_node} is no multiple of model_parallel_size {numbers.model_parallel}",
+            f"num_gpus_per_node {numbers.gpus_per_node} is not a multiple of"
+            f" model_parallel_size {numbers.model_parallel}",
             spot.below("num_gpus_per_node"),
             help="choose sizes that divide",
         )

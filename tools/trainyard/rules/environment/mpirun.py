@@ -255,4 +255,4 @@ def _layers_lack(value: str) -> str:
         return ""
     if "self" not in names:
         return "so a rank cannot reach itself"
-    return "and openib is gone since Open MPI 5" if "openib" in names else ""
+    return "and Open MPI 5 no longer has openib" if "openib" in names else ""

@@ -59,7 +59,7 @@ _USES = r"\$[{(]?%s\b|[\"']%s[\"']"
 def near_miss_name(workload: Workload) -> Iterator[Problem]:
     """A variable's name is one or two letters away from one that a library reads.
 
-    An unknown name is ignored without a word, so the setting never applies. Names that are far from every known one
+    An unknown name is ignored without a message, so the setting never applies. Names that are far from every known one
     are left alone: they may belong to a script.
 
     Bad:
@@ -82,7 +82,7 @@ def near_miss_name(workload: Workload) -> Iterator[Problem]:
         if meant is not None and not _is_used_by_script(workload, found.name):
             yield Problem(
                 f"{found.name} is read by nothing; {meant.name} is one that {meant.library} reads",
-                _named(found).saying("ignored without a word"),
+                _named(found).saying("ignored without a message"),
                 help=f"rename it to {meant.name}",
                 fix=renamed(found, meant.name),
             )
@@ -161,7 +161,7 @@ def unread_name(workload: Workload) -> Iterator[Problem]:
         if not own and not _is_used_by_script(workload, found.name):
             yield Problem(
                 f"{found.name} is not among the variables that {readers}",
-                _named(found).saying("ignored without a word"),
+                _named(found).saying("ignored without a message"),
                 help="remove it, or look up what the setting is called",
             )
 

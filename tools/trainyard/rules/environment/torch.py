@@ -326,7 +326,7 @@ def _unread(value: str) -> str:
     while rest:
         pair = _PAIR.match(rest)
         if pair is None or (pair.end() < len(rest) and rest[pair.end()] != ","):
-            return f'"{rest}" is no name:value pair'
+            return f'"{rest}" is not a valid name:value pair'
         name, _, given = pair[0].partition(":")
         if name.strip() in _SWITCHES and given.strip() not in ("True", "False"):
             return f"{name.strip()} is {given.strip()}, neither True nor False"

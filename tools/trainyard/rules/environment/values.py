@@ -61,7 +61,7 @@ def word_for_number(workload: Workload) -> Iterator[Problem]:
 def size_with_suffix(workload: Workload) -> Iterator[Problem]:
     """A number carries a unit, an exponent or a leading zero, and is read as another number.
 
-    The parser stops at the first character that is no digit, and takes a leading zero for octal: a buffer size of 8M
+    The parser stops at the first character that is not a digit, and takes a leading zero for octal: a buffer size of 8M
     is eight bytes.
 
     Bad:
@@ -151,7 +151,7 @@ def value_not_honoured(workload: Workload) -> Iterator[Problem]:
     for found, facts, value in _judged(workload):
         if _is_c_integer(facts) and value.lower() in _FALSE:
             yield Problem(
-                f'{found.name} is a whole number, and "{value}" is 0 by luck',
+                f'{found.name} is a whole number, and "{value}" is read as 0 only by accident',
                 found.spot,
                 help='write "0"',
                 fix=assigned(found, "0"),

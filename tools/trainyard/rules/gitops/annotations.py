@@ -99,7 +99,7 @@ def run_in_a_hook(unit: Unit) -> Iterator[Problem]:
     """The run of a job folder is an Argo CD hook.
 
     A hook is deleted and created again at every sync, so a merge elsewhere in the repository starts the training anew.
-    It is no part of the application either: its health is not shown, and removing the folder does not end it.
+    It is not a part of the application either: its health is not shown, and removing the folder does not end it.
 
     Bad:
         kind: Job

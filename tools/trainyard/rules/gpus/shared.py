@@ -50,7 +50,7 @@ def gpu_is_shared(workload: Workload) -> Iterator[Problem]:
                 if limit is None or limit != gpu_limit(container) or container.gpus < 2:
                     continue
                 yield Problem(
-                    f"container {container.name} asks for {limit.value} of {name}, which is handed out {times} times",
+                    f"container {container.name} asks for {limit.value} of {name}, which is offered {times} times",
                     limit.spot.saying("two of them may be one GPU"),
                     (spot.saying("shared here"),),
                     "train on nodes whose GPUs are not shared",

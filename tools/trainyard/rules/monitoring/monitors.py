@@ -278,7 +278,7 @@ def not_picked_up(unit: Unit) -> Iterator[Problem]:
     """A monitor or an alert lacks the labels by which Prometheus picks them up.
 
     The operator reads only what its Prometheus object selects; kube-prometheus-stack selects `release: <its name>`.
-    Everything else is ignored without a word. Where no Prometheus object is shown, the label `release` that all the
+    Everything else is ignored without a message. Where no Prometheus object is shown, the label `release` that all the
     others carry says what is selected.
 
     Bad:

@@ -15,7 +15,7 @@ _OF_OPEN_MPI_5 = "PRTE_MCA_prte_default_hostfile"
 
 @rule("MPI004", "hostfile-by-variable-alone", Severity.INFO, needs=Workload)
 def hostfile_by_variable_alone(workload: Workload) -> Iterator[Problem]:
-    """mpirun is not told its hostfile; only Open MPI before version 5 finds it by itself.
+    """mpirun is not given its hostfile; only Open MPI before version 5 finds it by itself.
 
     The operator names the hostfile in variables that Open MPI 5 does not read. There mpirun starts all ranks in the
     launcher's pod, without GPUs, and ends with success. To name the hostfile does no harm in any version.
@@ -58,7 +58,7 @@ def hostfile_by_variable_alone(workload: Workload) -> Iterator[Problem]:
             continue
         if launch.option("hostfile") is None and launch.option("host") is None and launch.option("app") is None:
             yield Problem(
-                "mpirun is not told its hostfile, and Open MPI 5 would start every rank in the launcher's pod",
+                "mpirun is not given its hostfile, and Open MPI 5 would start every rank in the launcher's pod",
                 launch.spot.saying("no --hostfile"),
                 (),
                 f"add --hostfile {HOSTFILE}, which every version reads",
@@ -67,7 +67,7 @@ def hostfile_by_variable_alone(workload: Workload) -> Iterator[Problem]:
 
 @rule("MPI005", "horovodrun-without-hosts", Severity.ERROR, needs=Workload)
 def horovodrun_without_hosts(workload: Workload) -> Iterator[Problem]:
-    """horovodrun is told no hosts, so it starts every process in the launcher's own pod.
+    """horovodrun is given no hosts, so it starts every process in the launcher's own pod.
 
     mpirun finds the operator's hostfile by a variable; horovodrun does not look for it, and takes `localhost` with as
     many slots as it is asked for processes. The workers stay idle, and the launcher has no GPU.
@@ -112,7 +112,7 @@ def horovodrun_without_hosts(workload: Workload) -> Iterator[Problem]:
         asked = launch.option("np")
         number = whole(asked.value) if asked is not None else None
         yield Problem(
-            f"horovodrun is told no hosts, so {number or 'all'} processes start in the launcher's pod",
+            f"horovodrun is given no hosts, so {number or 'all'} processes start in the launcher's pod",
             launch.spot.saying("takes localhost alone"),
             (),
             f"add --hostfile {HOSTFILE}",

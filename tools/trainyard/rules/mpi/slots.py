@@ -162,7 +162,7 @@ def slots_mismatch(workload: Workload) -> Iterator[Problem]:
         if container is None or slots is None or limit is None or slots.value <= container.gpus:
             continue
         yield Problem(
-            f"{slots.value} slots a worker, but a worker has {container.gpus} GPUs",
+            f"{slots.value} slots per worker, but a worker has {container.gpus} GPUs",
             slots.spot.saying("one process for each slot"),
             (limit.spot.saying("GPUs of one worker"),),
             f"set slotsPerWorker to {container.gpus}",

@@ -146,7 +146,7 @@ def ll128_forced(workload: Workload) -> Iterator[Problem]:
 @rule("NCL039", "buffer-shape", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def buffer_shape(workload: Workload) -> Iterator[Problem]:
-    """NCCL_BUFFSIZE is no power of two or out of all proportion, or a chunk is larger than its part of the buffer.
+    """NCCL_BUFFSIZE is not a power of two or out of all proportion, or a chunk is larger than its part of the buffer.
 
     Buffers are taken for each channel, peer and protocol: 256 MiB take gigabytes of GPU memory, and below 1 MiB the
     bandwidth goes. NCCL cuts NCCL_P2P_NET_CHUNKSIZE to an eighth of the buffer, whatever it says.
@@ -370,7 +370,7 @@ def _left_out(found: Assignment, collectives: Iterable[str]) -> list[str]:
 
 def _odd_size(size: int) -> str:
     if size & (size - 1):
-        return "which is no power of two"
+        return "which is not a power of two"
     if size < _SMALLEST_BUFFER:
         return "below 1 MiB"
     return "which is taken for each channel and peer" if size > _LARGEST_BUFFER else ""

@@ -82,7 +82,7 @@ def queue_pairs(workload: Workload) -> Iterator[Problem]:
         adaptive, threshold = each.get("NCCL_IB_ADAPTIVE_ROUTING"), each.get("NCCL_IB_AR_THRESHOLD")
         if adapters is not None and "bond" in (adapters.value or "") and _one_pair(each):
             yield Problem(
-                f"NCCL_IB_HCA is {adapters.value}, and one queue pair a connection uses one link of each bond",
+                f"NCCL_IB_HCA is {adapters.value}, and one queue pair per connection uses one link of each bond",
                 adapters.spot,
                 help="set NCCL_IB_QPS_PER_CONNECTION to 2 or 4",
             )
@@ -179,7 +179,7 @@ def transport_not_demanded(workload: Workload) -> Iterator[Problem]:
             wanted = "AWS Libfabric" if EFA in each.container.limits else "IB"
             yield Problem(
                 "NCCL_NET is not set, so NCCL goes over TCP where it cannot use the devices",
-                asked.spot.saying("may stay unused without a word"),
+                asked.spot.saying("may stay unused without a message"),
                 help=f"set NCCL_NET to {wanted}, so that NCCL stops instead",
             )
 

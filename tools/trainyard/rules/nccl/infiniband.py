@@ -332,7 +332,7 @@ def timeout_too_long(workload: Workload) -> Iterator[Problem]:
         seconds = _PATIENCE_US * 2**found.integer / 1_000_000
         times = retries.integer if retries is not None and retries.integer else 7
         yield Problem(
-            f"NCCL_IB_TIMEOUT is {found.value}: 4.096 us x 2^{found.value} = {seconds:.0f} s a try,"
+            f"NCCL_IB_TIMEOUT is {found.value}: 4.096 us x 2^{found.value} = {seconds:.0f} s per try,"
             f" {seconds * (times + 1) / 60:.0f} minutes until a dead link is an error",
             found.spot,
             help="leave it at 20, or go up to 22 or 23 on a large fabric",

@@ -57,7 +57,7 @@ def newer_than_image(workload: Workload) -> Iterator[Problem]:
             continue
         yield Problem(
             f"{what} needs NCCL {_text(needed)}, but the image has {_text(image)}",
-            found.spot.saying("ignored without a word"),
+            found.spot.saying("ignored without a message"),
             help="remove it, or take an image with that release",
         )
 

@@ -84,7 +84,7 @@ def replica_type_unknown(item: Object) -> Iterator[Problem]:
             help = f"{item.kind}s have {either(kind.types)}"
             near = next((each for each in kind.types if each.lower() == key.lower().removesuffix("s")), None)
             fix = None if near is None else rename(spot.below(key), near).saying(f"call it {near}")
-            yield Problem(f"{key} is no replica type of a {item.kind}", spot.below(key), help=help, fix=fix)
+            yield Problem(f"{key} is not a replica type of a {item.kind}", spot.below(key), help=help, fix=fix)
     found = {replica.type: replica.spot for replica in replicas(item)}
     if "Chief" in found and "Master" in found:
         related = (found["Chief"].saying("leads already"),)
@@ -167,7 +167,7 @@ def elastic_policy_refused(item: Object) -> Iterator[Problem]:
         related = (outer.saying("says it too"),)
         help = "leave the older field out"
         yield Problem(
-            "ranks a pod are said twice, and the operator refuses both",
+            "the number of ranks per pod is given twice, which the operator refuses",
             policy.below("nProcPerNode"),
             related,
             help,

@@ -138,7 +138,7 @@ def run_time_refused(item: Object) -> Iterator[Problem]:
     seconds = pairs(labels).get(_MAX_SECONDS)
     if seconds is not None and not digits(seconds):
         help = "write the number of seconds, above 0"
-        yield Problem(f"{seconds} is no number of seconds", labels.below(_MAX_SECONDS), help=help)
+        yield Problem(f"{seconds} is not a number of seconds", labels.below(_MAX_SECONDS), help=help)
 
 
 def _is_foreign(item: Object) -> bool:

@@ -268,7 +268,7 @@ def _levels(spot: Spot) -> Iterator[Refusal]:
         yield spot, f"{' and '.join(asked)} exclude each other", "keep one of them"
     for key in (_REQUIRED, _PREFERRED, _SLICE):
         if key in told and not _KEY.match(told[key]):
-            yield spot.below(key), f"{told[key] or 'nothing'} is no key of a node label", "write the label of a level"
+            yield spot.below(key), f"{told[key] or 'nothing'} is not a valid label key", "write the label of a level"
     if _FREE in told and told[_FREE] not in _BOOLEANS:
         yield spot.below(_FREE), f"{told[_FREE]} is neither true nor false", 'write "true"'
 
@@ -282,7 +282,7 @@ def _slices(spot: Spot, pods: int | None) -> Iterator[Refusal]:
     if size is None:
         return
     if not digits(size):
-        yield spot.below(_SLICE_SIZE), f"{size} is no number of pods", "write a number above 0"
+        yield spot.below(_SLICE_SIZE), f"{size} is not a number of pods", "write a number above 0"
     elif pods is not None and (digits(size) or 0) > pods:
         yield (
             spot.below(_SLICE_SIZE),

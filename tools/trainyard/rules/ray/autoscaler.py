@@ -48,7 +48,7 @@ def autoscaler_refused(item: Object) -> Iterator[Problem]:
             yield Problem(f"{_SWITCH} needs enableInTreeAutoscaling", variable[0].below("value"), help=help)
         return
     if variable is not None and word(version):
-        said = "the version of the autoscaler is said twice"
+        said = "the version of the autoscaler is given twice"
         yield Problem(said, variable[0], (version.saying("says it too"),), "leave the variable out")
     for what, group in all_groups(cluster) if word(version) == "v2" or switched else ():
         policy = group.below("template", "spec", "restartPolicy")

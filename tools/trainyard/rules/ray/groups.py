@@ -206,7 +206,7 @@ def fault_tolerance_said_twice(item: Object) -> Iterator[Problem]:
     if part(options):
         for spot in older:
             help = "keep gcsFaultToleranceOptions"
-            yield Problem("fault tolerance is said twice, and KubeRay refuses both", spot, (options,), help)
+            yield Problem("fault tolerance is configured twice, which KubeRay refuses", spot, (options,), help)
     elif address is not None and pairs(told).get(_FAULT_TOLERANT, "").lower() != "true":
         said = f"{_REDIS[0]} asks for fault tolerance, which gcsFaultToleranceOptions must"
         yield Problem(said, address[0], help="set gcsFaultToleranceOptions.redisAddress instead")

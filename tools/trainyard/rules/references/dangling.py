@@ -126,7 +126,7 @@ def prefix_not_carried(workload: Workload) -> Iterator[Problem]:
         renamed = _renamed_host(workload, str(meeting.host.value))
         if meeting.means.means is Means.ELSEWHERE and renamed:
             yield Problem(
-                f"rendezvous host {meeting.host.value} is no pod of the job, but {renamed} is",
+                f"rendezvous host {meeting.host.value} is not a pod of the job, but {renamed} is",
                 meeting.host.spot.saying("every rank dials this"),
                 (workload.object.at("metadata", "name", label="the job's name now"),),
                 f"write {renamed}: kustomize changes no names in arguments and variables",

@@ -112,7 +112,7 @@ def _same_launcher(first: Meeting, second: Meeting) -> bool:
 
 
 def _has_no_port(meeting: Meeting) -> bool:
-    """c10d falls back on 29400 where no port is written; static does not, nor where what is written is no port."""
+    """c10d falls back on 29400 where no port is written; static does not, nor where what is written is not a port."""
     written = meeting.start.launch.option("rdzv_endpoint")
     if written is None or not isinstance(written.value, str):
         return False

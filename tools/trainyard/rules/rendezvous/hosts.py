@@ -27,7 +27,7 @@ from trainyard.workload.services import (
 @rule("RDV003", "rendezvous-host-unknown", Severity.ERROR, needs=Workload, fix="safe")
 @once
 def rendezvous_host_unknown(workload: Workload) -> Iterator[Problem]:
-    """The rendezvous host is no pod of the job.
+    """The rendezvous host is not a pod of the job.
 
     Every rank dials this name. A name that no pod has is not resolved, `localhost` is each pod itself, and a Service in
     front of several pods leads to another one each time: the ranks never meet, and time out after minutes.
@@ -86,7 +86,7 @@ def rendezvous_host_unknown(workload: Workload) -> Iterator[Problem]:
         if meeting.means.means is Means.WRONG_SUBDOMAIN and (subdomain is None or _has_service(workload, meeting)):
             remedy = f"set subdomain: {meeting.means.subdomain} in the pod template"
         related = () if subdomain is None or subdomain.implied else (subdomain.spot.saying("the pods' subdomain"),)
-        message = f"rendezvous host {meeting.host.value} is no pod of the job: {reason}"
+        message = f"rendezvous host {meeting.host.value} is not a pod of the job: {reason}"
         fix = _with_subdomain(workload, meeting, subdomain)
         yield Problem(message, meeting.host.spot.saying("every rank dials this"), related, remedy, fix)
 
@@ -146,7 +146,7 @@ def _other_job(workload: Workload, meeting: Meeting) -> str | None:
     if ours and len(parts) > 2 and namespace and parts[2] != namespace:
         return f"the job is in namespace {namespace}, not {parts[2]}"
     like_a_pod = re.search(r"-[0-9]+\Z", parts[0]) is not None and meeting.means.subdomain
-    return "no pod and no Service has this name" if like_a_pod and workload.in_job_folder else None
+    return "no pod or Service has this name" if like_a_pod and workload.in_job_folder else None
 
 
 def _no_such_name(workload: Workload, meeting: Meeting) -> str | None:
@@ -155,7 +155,7 @@ def _no_such_name(workload: Workload, meeting: Meeting) -> str | None:
     known = workload.in_job_folder or bool(workload.of_kind("Service"))
     if not any(pod_set.hostnames for pod_set in workload.pod_sets) or (not rest and not known):
         return None
-    return "no pod and no Service has this name"
+    return "no pod or Service has this name"
 
 
 @rule("RDV004", "headless-service-missing", Severity.ERROR, needs=Workload, fix="safe")

@@ -14,7 +14,7 @@ from trainyard.workload.services import Means, resolve
 @rule("RDV013", "listed-host-unknown", Severity.ERROR, needs=Workload)
 @once
 def listed_host_unknown(workload: Workload) -> Iterator[Problem]:
-    """A host that mpirun, horovodrun or deepspeed is given is no pod of the job.
+    """A host that mpirun, horovodrun or deepspeed is given is not a pod of the job.
 
     The launcher opens a shell on each host of its list, or of its hostfile, and waits for all of them. A name that no
     pod has is not resolved, and nothing starts.
@@ -66,7 +66,7 @@ def listed_host_unknown(workload: Workload) -> Iterator[Problem]:
             if reason is None:
                 continue
             yield Problem(
-                f"{start.launch.launcher} is given host {listed.host}, which is no pod of the job: {reason}",
+                f"{start.launch.launcher} is given host {listed.host}, which is not a pod of the job: {reason}",
                 listed.spot.saying("the launcher waits for every one of its hosts"),
                 help=_first_hosts(workload, start),
             )
@@ -74,7 +74,7 @@ def listed_host_unknown(workload: Workload) -> Iterator[Problem]:
 
 _UNREACHABLE = {
     Means.BARE_HOSTNAME: "a host name resolves only with its subdomain",
-    Means.NOTHING: "no pod and no Service has this name",
+    Means.NOTHING: "no pod or Service has this name",
     Means.NO_SUCH_INDEX: "the job has fewer pods",
     Means.WRONG_SUBDOMAIN: "the pods have another subdomain",
 }

@@ -141,11 +141,11 @@ def _alone(workload: Workload, start: Start) -> _Alone | None:
         if (size is None and launch.complete) or (size is not None and size.value == "1"):
             return alone("fabric run counts on 1 node", help="give it --num-nodes, --node-rank and --main-address")
     if launch.launcher == "composer" and launch.complete and launch.option("world_size") is None:
-        return alone("composer is not told its --world_size", help="give it --world_size, --node_rank, --master_addr")
+        return alone("composer is not given --world_size", help="give it --world_size, --node_rank, --master_addr")
     if launch.launcher in _BY_HOSTS and not hosts_may_be_known(start.pod_set, start.container):
         size = launch.option("num_nodes")
         if launch.option("no_ssh") is None and (size is None or whole(size.value) == 1):
-            return alone(f"{launch.launcher} knows no other host", help=_BY_HOSTS[launch.launcher])
+            return alone(f"{launch.launcher} does not know any other host", help=_BY_HOSTS[launch.launcher])
     if launch.launcher == "python":
         return _python(workload, start)
     return None

@@ -56,7 +56,7 @@ def amount_misread(workload: Workload) -> Iterator[Problem]:
         amount = quantity(value)
         if amount is None:
             yield Problem(
-                f"{what} {value} of {whose} is no quantity",
+                f"{what} {value} of {whose} is not a quantity",
                 spot.saying("refused"),
                 (),
                 _remedy(value),

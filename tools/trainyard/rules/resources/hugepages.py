@@ -55,7 +55,7 @@ def _refused(container: Container, name: str, size: str) -> Iterator[Problem]:
         return
     if amount % page:
         yield Problem(
-            f"{name} {asked.value} is {amount} bytes, which is no multiple of a page of {size}",
+            f"{name} {asked.value} is {amount} bytes, which is not a multiple of a page of {size}",
             asked.spot.saying("bytes, as no unit is written" if _is_bare(asked) else f"not whole pages of {size}"),
             () if request is None or request is asked or request.implied else (request.spot,),
             f"write {asked.value}Mi" if _is_bare(asked) else f"ask for a multiple of {size}",

@@ -46,7 +46,7 @@ def retries_not_counted(item: Object) -> Iterator[Problem]:
     if of_training_operator(item) and by_code and integer(limit) is not None and not bounded:
         first, *others = (each.spot.below("restartPolicy") for each in by_code)
         yield Problem(
-            f"backoffLimit {integer(limit)} does not bound the retries of ExitCode: pods are made anew without end",
+            f"backoffLimit {integer(limit)} does not bound the retries of ExitCode: pods are created again without end",
             first.saying("a new pod for each try"),
             (limit.saying("counts restarts within a pod"), *others),
             "use OnFailure, or bound the whole job by activeDeadlineSeconds",

@@ -26,7 +26,7 @@ def secret_in_plain_sight(unit: Unit) -> Iterator[Problem]:
 
     Everyone who may read the repository, and its history for ever, has it. Name a Secret and let the cluster hold its
     content: an ExternalSecret, a sealed or an encrypted one. What was committed once must be revoked. A placeholder
-    such as REPLACE_WITH_YOUR_TOKEN is no secret. Of manifests that nothing shows to be synced, a weak password, and a
+    such as REPLACE_WITH_YOUR_TOKEN is not a secret. Of manifests that nothing shows to be synced, a weak password and a
     Secret whose content has not the shape of a key, are information: they may be made for a test.
 
     Bad:

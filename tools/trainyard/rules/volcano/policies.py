@@ -128,10 +128,10 @@ def _refused(policy: Spot) -> Iterator[Problem]:
         yield Problem("exit code 0 is no failure", code, help="use another code")
     for spot, event in events:
         if event not in _EVENTS:
-            yield Problem(f"{event} is no event of a policy", spot, help=f"use {either(_EVENTS)}")
+            yield Problem(f"{event} is not an event of a policy", spot, help=f"use {either(_EVENTS)}")
     action = word(policy.below("action"))
     if events and action not in _ACTIONS:
-        said = f"{action or 'nothing'} is no action of a policy"
+        said = f"{action or 'nothing'} is not an action of a policy"
         yield Problem(said, policy.below("action"), help=f"use {either(_ACTIONS)}")
 
 
