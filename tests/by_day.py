@@ -3,6 +3,7 @@
 import os
 import random
 import subprocess
+import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,8 @@ SEED = "TRAINYARD_SEED"
 COVER = "TRAINYARD_COVER"
 """What tools/test --all and --nightly set: SOME or ALL. Whoever names tests gets those that they name."""
 SOME, ALL = "some", "all"
+SHARD = "TRAINYARD_SHARD"
+"""What tools/test --all --shard sets: 2/4 for the second of four parts."""
 
 
 def seed() -> str:
@@ -55,6 +58,13 @@ def _draw(among: Sequence[pytest.Item], share: int, key: Callable[[pytest.Item],
     for item in among:
         if key(item) not in drawn:
             item.add_marker(pytest.mark.long)
+
+
+def of_this_shard(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The tests of one part. Files are dealt out by a checksum of their names, so that each is in one part."""
+    number, _, count = os.environ.get(SHARD, "1/1").partition("/")
+    here = int(number) % int(count)
+    return [item for item in items if zlib.crc32(item.nodeid.split("::")[0].encode()) % int(count) == here]
 
 
 def sample(every: Sequence[T], count: int) -> list[T]:

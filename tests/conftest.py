@@ -13,7 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.by_day import draw
+from tests.by_day import draw, of_this_shard
 
 INSTALLED_GO = Path(__file__).resolve().parents[1] / ".tools" / "go" / "go" / "bin"
 MEMORY = 6 << 30
@@ -72,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     draw(items)
+    items[:] = of_this_shard(items)
     if os.geteuid() == 0:
         return
     for item in items:

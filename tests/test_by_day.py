@@ -79,5 +79,13 @@ def test_by_day_a_part_runs_and_at_night_the_rest_too(project: Path) -> None:
     assert collected(project, "not long", TRAINYARD_COVER="some", TRAINYARD_SEED="a") == day
 
 
+def test_shards_are_the_whole_and_share_nothing(project: Path) -> None:
+    marks = "commands or controlplane"
+    parts = [collected(project, marks, TRAINYARD_SHARD=f"{number}/3") for number in (1, 2, 3)]
+
+    assert sorted(each for part in parts for each in part) == sorted(collected(project, marks))
+    assert len(parts[0] + parts[1] + parts[2]) == 40 + 12
+
+
 def test_who_names_tests_gets_them(project: Path) -> None:
     assert len(collected(project, "commands or controlplane")) == 40 + 12

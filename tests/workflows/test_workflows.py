@@ -98,6 +98,23 @@ def test_a_pull_request_that_changes_its_judge_is_judged_all_the_same(tmp_path: 
     assert (tmp_path / "lint-jobs.sarif").is_file()
 
 
+def test_a_job_does_not_wait_for_the_tests_of_the_toolkit() -> None:
+    events = workflow(HOME / ".github/workflows/tests.yaml")[True]
+    everybody = workflow(HOME / ".github/workflows/lint-jobs.yaml")[True]
+
+    assert {tuple(event["paths-ignore"]) for event in events.values()} == {("jobs/**", "clusters/**")}
+    assert everybody == {"pull_request": None, "push": {"branches": ["main"]}}
+
+
+@pytest.mark.parametrize("name", ["tests", "nightly"])
+def test_the_shards_of_the_tests_are_all_of_them(name: str) -> None:
+    [job] = workflow(HOME / f".github/workflows/{name}.yaml")["jobs"].values()
+
+    count = len(job["strategy"]["matrix"]["shard"])
+    assert job["strategy"]["matrix"]["shard"] == list(range(1, count + 1))
+    assert job["steps"][-1]["run"].endswith(f' --shard "$SHARD/{count}"')
+
+
 def owners(file: Path) -> dict[str, list[str]]:
     """Who owns each file under version control: the last line that fits, as git reads its pattern."""
     found: dict[str, list[str]] = {}
