@@ -8,7 +8,9 @@ import pytest
 
 from tests.cli.command import GPT2, LLAMA, Repository
 from tests.copies import copy_parts
+from tests.said import said
 from trainyard.gitops.cluster import platforms_named
+from trainyard.verify.command import main as verify_jobs
 from trainyard.yaml.sources import Sources
 
 pytestmark = pytest.mark.commands
@@ -209,3 +211,22 @@ def test_clusters_before_their_first_job(checkout: Repository) -> None:
 
     assert (done.returncode, done.stdout) == (0, "there is no job yet\n"), done.stderr
     assert wrong.returncode == 1
+
+
+def test_a_repository_before_its_first_cluster_and_job(checkout: Repository) -> None:
+    shutil.rmtree(checkout.root / "clusters")
+    shutil.rmtree(checkout.root / "jobs")
+    without = checkout.lint()
+    (checkout.root / "jobs/research").mkdir(parents=True)
+    (checkout.root / "jobs/README.md").write_text("Here go the jobs.\n")
+    named, changed = checkout.lint("jobs"), checkout.lint("--changed", "HEAD")
+    verified = said(verify_jobs, cwd=checkout.root)
+    (checkout.root / "jobs/research/broken").mkdir()
+    (checkout.root / "jobs/research/broken/job.yaml").write_text("kind: TrainingJob\n")
+    broken = checkout.lint()
+
+    for done in (without, named):
+        assert (done.returncode, done.stdout) == (0, "there is no job yet\n"), done.stderr
+    assert (changed.returncode, changed.stdout) == (0, "no job reads what changed since HEAD\n")
+    assert (verified.code, verified.out) == (0, "there is no job yet\n")
+    assert broken.returncode == 2

@@ -18,7 +18,7 @@ from trainyard.gitops.synced import altered_lists, synced_otherwise, unsynced
 from trainyard.lint.judge import Judge
 from trainyard.lint.outcome import Outcome, conclude
 from trainyard.lint.result import input_finding
-from trainyard.repository.discover import STDIN, Discovery, TargetKind
+from trainyard.repository.discover import NO_JOB, STDIN, Discovery, TargetKind
 from trainyard.yaml.sources import Sources, decoded
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def lint(
     uncounted = {target.name for target in applied}
     outcome = conclude(sources, unread + edits + beside, judgements, whole, uncounted, exempt.entries)
     if not outcome.units:
-        none = "there is no job yet" if changed is None else f"no job reads what changed since {range.text}"
+        none = NO_JOB if changed is None else f"no job reads what changed since {range.text}"
         return replace(outcome, note=none)
     return outcome
 

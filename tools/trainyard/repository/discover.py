@@ -18,6 +18,10 @@ _BEGINNING = 64 * 1024
 """Bytes of a job.yaml in which its kind is looked for."""
 
 
+NO_JOB = "there is no job yet"
+"""What commands say of a repository of jobs that holds none: it passes."""
+
+
 class TargetKind(Enum):
     """What a target is, which decides how its objects are made."""
 
@@ -65,13 +69,13 @@ def repository_root(cwd: Path, paths: Sequence[str]) -> Path:
 def discover(paths: Sequence[str], root: Path, cwd: Path) -> Discovery:
     """Targets for command-line paths (relative to `cwd`), or every job under jobs/ when there are none.
 
-    Raises UsageError where there is nothing to look at: no input is never a pass. Clusters before their first job are
-    something: `whole` has their platforms judged.
+    Raises UsageError where there is nothing to look at: no input is never a pass. A repository before its first job is
+    something: `whole` has the platforms of its clusters judged.
     """
     whole = not paths
     if whole:
         if not os.path.isdir(root / "jobs"):
-            if os.path.isdir(root / "clusters") and is_trainyard(root):
+            if is_trainyard(root):
                 return Discovery((), (), whole)
             raise UsageError(f"no jobs/ folder in {root}: name job folders or manifest files to lint")
         paths, cwd = ["jobs"], root
@@ -115,7 +119,8 @@ class _Search:
                 return
             before = len(self.targets) + len(self.errors)
             self._below(name)
-            if len(self.targets) + len(self.errors) == before and name not in self.targets:
+            nothing = len(self.targets) + len(self.errors) == before and name not in self.targets
+            if nothing and not (name == "jobs" and self.trainyard):  # there is no job yet
                 raise InputError("holds neither a job folder, nor a kustomization, nor manifests", name)
         elif not stat.S_ISREG(mode):
             raise InputError("is not a regular file", name)

@@ -67,7 +67,7 @@ def _verify(options: argparse.Namespace) -> int:
     from trainyard.limits import FILE_BYTES
     from trainyard.report import FORMATS, Report, write
     from trainyard.report.terminal import columns, wants_color
-    from trainyard.repository.discover import STDIN, discover, repository_root
+    from trainyard.repository.discover import NO_JOB, STDIN, discover, repository_root
     from trainyard.rules.index import all_rules
     from trainyard.verify import verify
     from trainyard.yaml.sources import Sources, decoded
@@ -78,6 +78,10 @@ def _verify(options: argparse.Namespace) -> int:
     cwd = Path.cwd()
     root = repository_root(cwd, options.paths)
     found = discover(options.paths, root, cwd)
+    if not found.targets and not found.errors:
+        with commandline.output():
+            print(NO_JOB)
+        return 0
     sources = Sources(root)
     if STDIN in options.paths:
         sources.add(STDIN, decoded(sys.stdin.buffer.read(FILE_BYTES + 1), STDIN))
