@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from trainyard.docs.claims import pages, sentences, unbound, without_comments
@@ -15,13 +17,13 @@ _seen: dict[str, tuple[int, int]] = {}
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Called by mkdocs for each page. ValueError where a sentence promises something and names no claim."""
+    """Called by mkdocs for each page. PluginError where a sentence promises something and names no claim."""
     file = f"docs/{page.file.src_uri}"
     if file not in pages():
         return markdown
     if found := unbound(markdown, file):
         places = "; ".join(f"{file}:{each.line} {each.text}" for each in found)
-        raise ValueError(f"name behind each sentence its claim, or say why it is none: {places}")
+        raise PluginError(f"name behind each sentence its claim, or say why it is none: {places}")
     said = list(sentences(markdown, file))
     _seen[file] = sum(bool(each.claims) for each in said), sum(bool(each.excuse) for each in said)
     return without_comments(markdown)

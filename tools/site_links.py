@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
+
 HOME = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>(?!https?://|#|mailto:)[^)\s]+)\)")
 _EXAMPLES = ("clusters/", "jobs/")
@@ -12,7 +14,7 @@ _EXAMPLES = ("clusters/", "jobs/")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
-    """Called by mkdocs for each page. FileNotFoundError where a link out of docs/ leads to nothing."""
+    """Called by mkdocs for each page. PluginError where a link out of docs/ leads to nothing."""
     folder = posixpath.dirname(f"docs/{page.file.src_uri}")
 
     def outside(link: re.Match[str]) -> str:
@@ -24,6 +26,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
             return f"[{link['text']}]({config.repo_url.rstrip('/')}/blob/main/{path}{mark}{part})"
         if path.startswith(_EXAMPLES):
             return link["text"]
-        raise FileNotFoundError(f"docs/{page.file.src_uri} links to {link['target']}, which is not there")
+        raise PluginError(f"docs/{page.file.src_uri} links to {link['target']}, which is not there")
 
     return _LINK.sub(outside, markdown)

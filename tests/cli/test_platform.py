@@ -185,6 +185,7 @@ def add_a_cluster(checkout: Repository) -> None:
     [
         (f"{ALONE}/facts/cluster.yaml", "scratch: 500Gi", "scratch: 500GB", "SCH003"),
         (f"{ALONE}/facts/cluster.yaml", "nodes: ", "nodes: x", "SCH003"),
+        (f"{ALONE}/facts/cluster.yaml", "cidr: ", "cidr: x", "SCH003"),
         (f"{ALONE}/facts/cluster.yaml", "sharedMemory: ", "sharedMem: ", "SCH003"),
         ("overlays/sriov/fabric.yaml", "transport: ", "transport: x", "SCH003"),
         (f"{ALONE}/platform/research/resource-quota.yaml", 'gpu: "', 'gpu: "many', "SCH001"),

@@ -36,12 +36,11 @@ from tests.rules.judging import judge_variable
             " reads"
         ]),
         ("ENV002", "NCCL_MIN_NCHANNEL", "8", [
-            "error: NCCL_MIN_NCHANNEL is read by nothing; NCCL_MIN_NCHANNELS is one that NCCL"
-            " reads"
+            "error: NCCL_MIN_NCHANNEL is read by nothing; NCCL_MIN_NCHANNELS is now NCCL_MIN_CTAS"
         ]),
         ("ENV002", "NCCL_ASYNC_ERROR_HANDELING", "1", [
-            "error: NCCL_ASYNC_ERROR_HANDELING is read by nothing; NCCL_ASYNC_ERROR_HANDLING is one that PyTorch"
-            " reads"
+            "error: NCCL_ASYNC_ERROR_HANDELING is read by nothing; NCCL_ASYNC_ERROR_HANDLING is now"
+            " TORCH_NCCL_ASYNC_ERROR_HANDLING"
         ]),
         ("ENV002", "NCCL_HOME", "/opt", []),
         ("ENV002", "NCCL_SITE_SCRIPT", "/opt", []),

@@ -100,6 +100,13 @@ def run_of(job: Job) -> Run:
             f"GPU {node.get('gpu')} is not in schemas/hardware/gpus.yaml", "Cluster", ("spec", "node", "gpu")
         )
     shape = shapes()[model]
+    sequence = shape.patches or _count(spec, "sequenceLength")
+    if 0 < shape.context < sequence:
+        raise Unplannable(
+            f"sequenceLength is {sequence}, but {model} takes samples of at most {shape.context} tokens",
+            path=("spec", "sequenceLength"),
+            help=f"set it to {shape.context} or less, or take a model with such a context",
+        )
     nodes, per_node = _count(spec, "nodes"), _count(spec, "gpusPerNode")
     batch = _map(spec.get("batch"))
     sharding, stack, offload = _strategy(spec, job)
@@ -121,7 +128,7 @@ def run_of(job: Job) -> Run:
         transport="sockets" if job.transport == "sockets" else "rdma",
         stack=stack,
         sharding=sharding,
-        sequence=shape.patches or _count(spec, "sequenceLength"),
+        sequence=sequence,
         micro=_count(batch, "micro", ("spec", "batch")),
         accumulation=_count(batch, "accumulation", ("spec", "batch")),
         reshard=not (sharding == "full" and _says(job, "TRAINER_FSDP_RESHARD_AFTER_FORWARD", "false")),

@@ -13,6 +13,18 @@ from trainyard.workload.plain import digits, sequence, text
 
 _POLICIES = ("Never", "OnFailure")
 _OF_INDICES = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
+_COUNTS = (
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "backoffLimitPerIndex",
+    "completions",
+    "maxFailedIndexes",
+    "parallelism",
+    "ttlSecondsAfterFinished",
+)
+_MOST = {"activeDeadlineSeconds": 2**63 - 1}
+"""What the type of a field holds; the others are of 32 bits."""
+_MOST_INDEXED = 100_000
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 Refusal = tuple[Spot, str, str]
 """The field, what is wrong about it, and what to do."""
@@ -164,6 +176,40 @@ def success_policy_refused(item: Object) -> Iterator[Problem]:
                 yield Problem(
                     f"{asked} indices cannot succeed: the Job has {pods} completions", where, help="ask for less"
                 )
+
+
+@rule("JOB005", "job-count-refused", Severity.ERROR, needs=Object)
+def job_count_refused(item: Object) -> Iterator[Problem]:
+    """A count of a Job is negative, or larger than its field or the API server takes.
+
+    Counts are numbers of 32 bits. An Indexed Job has at most 100000 pods at once, and at most `completions` of its
+    indices may fail.
+
+    Bad:
+        kind: Job
+        spec: {parallelism: -2}
+    Bad:
+        kind: Job
+        spec: {backoffLimit: 3000000000}
+    Good:
+        kind: Job
+        spec: {parallelism: 4, backoffLimit: 0}
+    Near miss:
+        kind: Job
+        spec: {activeDeadlineSeconds: 3000000000}
+
+    Source: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/batch/validation/validation.go
+    """
+    for job in job_specs(item):
+        for name in _COUNTS:
+            spot, most = job.spot.below(name), _MOST.get(name, 2**31 - 1)
+            count = integer(spot)
+            if name == "parallelism" and job.indexed:
+                most = _MOST_INDEXED
+            if name == "maxFailedIndexes":
+                most = min(most, integer(job.spot.below("completions")) or most)
+            if count is not None and not 0 <= count <= most:
+                yield Problem(f"{name} is {count}, but must be from 0 to {most}", spot, help="correct the number")
 
 
 def _indexed(job: JobSpec) -> Remedy | None:

@@ -21,6 +21,7 @@ _SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) *(?P<unit>[mgtpMGTP])i?[bB]\Z
 _PATTERN_WORDS = {
     "[KMGTPE]i": "a quantity such as 500m, 8 or 16Gi",
     _BYTES: "a quantity such as 500Gi",
+    "^([0-9]{1,3}(\\.[0-9]{1,3}){3}/": "a range of addresses such as 10.60.0.0/16",
     "([0-9]+)ms)?)$": "a duration such as 30s or 1h30m",
     "(ms|s|m|h)": "a duration such as 30s or 1h30m",
     "^[a-z]([-a-z0-9]*[a-z0-9])?$": "lower-case letters, digits and '-', a letter first",

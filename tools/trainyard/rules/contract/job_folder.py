@@ -344,7 +344,7 @@ def policy_without_deepspeed(workload: Workload) -> Iterator[Problem]:
             f"parallelism is {parallelism.value}, so the ZeRO policy is not used",
             parallelism.spot,
             (policy.spot.saying("the policy"),),
-            "leave parallelism out of job.yaml, or take another base",
+            "write parallelism: deepspeed in job.yaml, or leave the component zero out of kustomization.yaml",
         )
 
 

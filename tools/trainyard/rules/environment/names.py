@@ -79,13 +79,18 @@ def near_miss_name(workload: Workload) -> Iterator[Problem]:
     """
     for found in assignments(workload):
         meant = _meant(found.name)
-        if meant is not None and not _is_used_by_script(workload, found.name):
-            yield Problem(
-                f"{found.name} is read by nothing; {meant.name} is one that {meant.library} reads",
-                _named(found).saying("ignored without a message"),
-                help=f"rename it to {meant.name}",
-                fix=renamed(found, meant.name),
-            )
+        if meant is None or _is_used_by_script(workload, found.name):
+            continue
+        heir = variable(meant.instead) if meant.status and meant.instead else None
+        said = f"{meant.name} is one that {meant.library} reads" if heir is None else f"{meant.name} is now {heir.name}"
+        name = meant.name if heir is None else heir.name
+        fix = renamed(found, name)
+        yield Problem(
+            f"{found.name} is read by nothing; {said}",
+            _named(found).saying("ignored without a message"),
+            help=f"rename it to {name}",
+            fix=fix if heir is None else unsafely(fix),
+        )
 
 
 @rule("ENV006", "phantom-or-removed-name", Severity.WARNING, needs=Workload, fix="safe")

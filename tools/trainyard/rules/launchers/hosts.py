@@ -9,6 +9,7 @@ from trainyard.rules.common.counts import whole
 from trainyard.rules.common.once import once
 from trainyard.rules.common.parts import words
 from trainyard.rules.common.starts import Start, nodes, starts
+from trainyard.rules.launchers.arguments import unreadable
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.hostfiles import ListedHost, hosts_may_be_known, listed_hosts
 from trainyard.workload.model import Container, Launch, Workload
@@ -148,12 +149,16 @@ def hostfile_without_slots(workload: Workload) -> Iterator[Problem]:
 @rule("LCH004", "launcher-refuses", Severity.ERROR, needs=Workload)
 @once
 def launcher_refuses(workload: Workload) -> Iterator[Problem]:
-    """A launcher starts no rank, since it is not told all that it asks for.
+    """A launcher starts no rank, since it lacks an option that it needs, or cannot read the value of one.
 
     deepspeed takes several hosts from a hostfile alone; with --no_ssh it also needs the address of the first host and
     the rank of its own, which it would ask for over ssh otherwise. accelerate with several machines needs the rank of
-    its own and the address of the first.
+    its own and the address of the first. Counts, ranks and ports must be whole numbers; torchrun's nnodes is one or
+    MIN:MAX, and its nproc_per_node one or a kind of device.
 
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, command: [torchrun, "--nnodes=4:2", train.py]}]}}}
     Bad:
         kind: Job
         spec:
@@ -191,6 +196,9 @@ def launcher_refuses(workload: Workload) -> Iterator[Problem]:
 def _refusals(start: Start) -> Iterator[tuple[str, Spot, str]]:
     """What a launcher is not told, the field that asks for it, and the remedy."""
     launch = start.launch
+    for name, setting in launch.options.items():
+        if why := unreadable(launch.launcher, name, setting.value):
+            yield f"{name} is {setting.value}, {why}", setting.spot, "correct it, or leave it out"
     if not launch.complete:
         return
     if launch.launcher == "deepspeed":

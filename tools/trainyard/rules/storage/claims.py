@@ -152,7 +152,9 @@ def _known_claims(name: str, claims: list[str]) -> str:
     near = get_close_matches(name, claims, 1, 0.8)
     if near:
         return f"did you mean {near[0]}?"
-    return f"add the claim, or use one of {', '.join(claims)}" if claims else "add the claim beside the job"
+    return (
+        f"add the claim, or use one of {', '.join(dict.fromkeys(claims))}" if claims else "add the claim beside the job"
+    )
 
 
 @rule("STO002", "claim-single-node", Severity.ERROR, needs=Workload)
