@@ -44,6 +44,18 @@ def test_an_absolute_path_from_outside_the_repository(checkout: Repository, tmp_
     assert checkout.judged(checkout.root / LLAMA, cwd=tmp_path / "elsewhere") == [LLAMA]
 
 
+def test_a_path_in_another_repository(checkout: Repository, tmp_path: Path) -> None:
+    other = tmp_path / "other/overlays"
+    other.mkdir(parents=True)
+    (other / "pod.yaml").write_text(POD)
+    subprocess.run(["git", "init", "-q", "--template=", tmp_path / "other"], check=True)
+    (checkout.root / "link.yaml").symlink_to(other / "pod.yaml")
+
+    assert checkout.judged("../other/overlays") == ["overlays"]
+    assert "link.yaml: lies outside the repository" in checkout.lint("link.yaml").stdout
+    assert "pod.yaml: lies outside the repository" in checkout.lint(GPT2, "../other/overlays/pod.yaml").stdout
+
+
 def test_nothing_below_the_root_is_every_job(checkout: Repository) -> None:
     assert checkout.judged(cwd="base/torchrun") == [GPT2, LLAMA]
 

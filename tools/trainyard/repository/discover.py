@@ -54,16 +54,24 @@ class Discovery:
 def repository_root(cwd: Path, paths: Sequence[str]) -> Path:
     """The checkout that is meant: the one that `cwd` lies in, else that of the first path, else `cwd` itself.
 
-    A checkout is the nearest folder with a .git or, where there is none, with a jobs/ folder.
+    Where the first path lies in a checkout of its own, outside that of `cwd`, that is meant. A checkout is the nearest
+    folder with a .git or, where there is none, with a jobs/ folder.
     """
-    named = [cwd / path for path in paths[:1] if path != STDIN]
-    for start in (cwd, *named):
-        real = Path(os.path.realpath(start))
-        for mark in (".git", "jobs"):
-            for folder in (real, *real.parents):
-                if os.path.isdir(folder / mark) or (mark == ".git" and os.path.isfile(folder / mark)):
-                    return folder
-    return Path(os.path.realpath(cwd))
+    here = Path(os.path.realpath(cwd))
+    own = _checkout(here)
+    for path in paths[:1]:
+        there = Path(os.path.normpath(cwd / path))  # a symlink of this checkout does not choose another
+        if path != STDIN and (own is None or not there.is_relative_to(own)):
+            own = _checkout(Path(os.path.realpath(there))) or own
+    return own or here
+
+
+def _checkout(start: Path) -> Path | None:
+    for mark in (".git", "jobs"):
+        for folder in (start, *start.parents):
+            if os.path.isdir(folder / mark) or (mark == ".git" and os.path.isfile(folder / mark)):
+                return folder
+    return None
 
 
 def discover(paths: Sequence[str], root: Path, cwd: Path) -> Discovery:
@@ -190,7 +198,8 @@ class _Search:
         name = self._shown(Path(os.path.realpath(where)))
         if name is None:
             way = " through a symlink" if self._shown(where) is not None else ""
-            raise InputError(f"lies outside the repository {self.root}{way}", self._shown(where) or shown)
+            name = self._shown(where) or shown
+            raise InputError(f"lies outside the repository {self.root}{way}", name, help="judge it in its own, or by -")
         return name
 
     def _shown(self, where: Path) -> str | None:
