@@ -4,8 +4,8 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.controlplane.controllers import log_of
 from tests.controlplane.harness import Ground, Run
+from trainyard.controlplane.controllers import log_of
 
 
 @pytest.hookimpl(wrapper=True)

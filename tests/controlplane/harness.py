@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.controlplane.controllers import COSCHEDULER, controller
 from tests.controlplane.owned import owned
 from trainyard.controlplane import Client, Plane, Refused, running
+from trainyard.controlplane.controllers import COSCHEDULER, controller
 from trainyard.controlplane.definitions import load_definitions
 from trainyard.gitops.cluster import Platforms
 from trainyard.kustomize.render import render

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane import controllers
-from tests.controlplane.controllers import CONTROLLERS, PROGRAMS, controller
 from tests.controlplane.harness import HOME
-from trainyard.controlplane import Plane, running
+from trainyard.controlplane import Plane, controllers, running
+from trainyard.controlplane.controllers import CONTROLLERS, PROGRAMS, controller
 from trainyard.controlplane.definitions import load_definitions
 from trainyard.errors import Fault
 
@@ -25,7 +24,7 @@ ENDED_SECONDS = 10.0
 STARTED = f"""
 import sys, time
 sys.path[:0] = [{str(HOME)!r}, {str(HOME / "tools")!r}]
-from tests.controlplane.controllers import controller
+from trainyard.controlplane.controllers import controller
 from trainyard.controlplane import running
 with running() as plane, controller({NAME!r}, plane):
     print(plane.folder, flush=True)

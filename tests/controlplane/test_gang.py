@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.controllers import COSCHEDULER
 from tests.controlplane.harness import Ground, finish, ground, node_named
+from trainyard.controlplane.controllers import COSCHEDULER
 
 pytestmark = pytest.mark.controlplane
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.controlplane import controllers
 from tests.controlplane.harness import HOME, Ground, ground, nodes_of, quotas_known, unit_of
+from trainyard.controlplane import controllers
 from trainyard.objects.unit import Unit
 
 pytestmark = pytest.mark.controlplane

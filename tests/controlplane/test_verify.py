@@ -33,7 +33,7 @@ def verify(*arguments: str | Path, cwd: Path = HOME, **variables: str) -> subpro
 
 
 def test_the_repository_passes() -> None:
-    done = verify("--format", "json", "--fail-on", "warning")
+    done = verify("--webhooks", "--format", "json", "--fail-on", "warning")
 
     report = json.loads(done.stdout)
     assert (done.returncode, report["findings"]) == (0, []), done.stdout + done.stderr
@@ -177,3 +177,50 @@ def test_a_cluster_that_does_not_answer_is_a_fault(tmp_path: Path, cluster: Grou
 
     assert done.returncode == 3
     assert done.stderr.startswith("verify-jobs: fault: https://127.0.0.1:1 cannot be reached: ")
+
+
+REFUSED_BY_WEBHOOKS = """
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: bert, namespace: default}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template: {spec: {containers: [{name: trainer, image: trainer}]}}
+---
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: bert, namespace: default}
+spec:
+  replicatedJobs:
+  - {name: a, template: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}}}
+  - name: b
+    dependsOn: [{name: c, status: Ready}]
+    template: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}}
+"""
+
+
+@pytest.mark.claim("webhooks-are-asked")
+def test_webhooks_are_asked_where_one_says_so(tmp_path: Path) -> None:
+    (tmp_path / "jobs.yaml").write_text(REFUSED_BY_WEBHOOKS)
+
+    alone, asked = (verify(*more, "--color", "never", "jobs.yaml", cwd=tmp_path) for more in ([], ["--webhooks"]))
+    both = verify("--webhooks", "--context", "own", "jobs.yaml", cwd=tmp_path)
+
+    assert (alone.returncode, alone.stdout) == (0, "1 target passes\n"), alone.stdout + alone.stderr
+    assert asked.returncode == 1, asked.stderr
+    findings = re.findall(r"^error\[API001\] the API server refuses (.*)\n +--> (\S+)$", asked.stdout, re.MULTILINE)
+    assert findings == [
+        (
+            'this PyTorchJob: admission webhook "validator.pytorchjob.training-operator.kubeflow.org" denied the'
+            " request: spec.pytorchReplicaSpecs[Worker].template.spec.containers: Required value: must have at least one"
+            " container with name pytorch",
+            "jobs.yaml:9:25",
+        ),
+        ("this JobSet: Internal error: replicatedJob: b cannot depend on replicatedJob: c", "jobs.yaml:11:1"),
+    ]
+    assert (both.returncode, both.stderr) == (
+        2,
+        "verify-jobs: --webhooks is for the own server: the cluster of --context has its webhooks\n",
+    )

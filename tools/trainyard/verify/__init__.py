@@ -3,7 +3,7 @@
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -49,12 +49,14 @@ def verify(
     client: Client | None = None,
     as_user: User | None = None,
     as_team: bool = False,
+    webhooks: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
     """What the API server refuses or warns of, and input that cannot be judged.
 
     Without a client, a control plane of its own is started for each cluster that a job lands on, and gets what is in
-    clusters/<name>/platform, where jobs are applied as their team's account. With one, that server is asked as
+    clusters/<name>/platform, where jobs are applied as their team's account; with `webhooks`, the operators that run
+    the jobs are started there too, and their admission webhooks asked. With one, that server is asked as
     `as_user`, or `as_team` as each team's account, and nothing on it changes.
     """
     say = progress or (lambda _: None)
@@ -67,7 +69,7 @@ def verify(
             else:
                 for cluster in sorted({each.cluster for each in made if each.place is not None}):
                     jobs = [each for each in made if each.cluster == cluster]
-                    made += _on_own_server(root, cluster, jobs, shelf, say)
+                    made += _on_own_server(root, cluster, jobs, shelf, say, webhooks)
     finally:
         say("")
     unread = [input_finding(error, error.file) for error in found.errors]
@@ -84,16 +86,23 @@ def _on_your_server(
         job.add(_dry_run(client.acting_as(user) if user is not None else client, unit), origin)
 
 
-def _on_own_server(root: Path, cluster: str, jobs: Sequence[Candidate], shelf: Shelf, say: Progress) -> list[Candidate]:
+def _on_own_server(
+    root: Path, cluster: str, jobs: Sequence[Candidate], shelf: Shelf, say: Progress, webhooks: bool
+) -> list[Candidate]:
     """Judge what lands on one cluster. Gives its platform too, where something is wrong with that."""
     from trainyard.controlplane import running
+    from trainyard.controlplane.controllers import controller
     from trainyard.controlplane.definitions import load_definitions
     from trainyard.verify.pods import refusals
 
     say(f"starting a control plane{f' for {cluster}' if cluster else ''}")
     folder = f"clusters/{cluster}/platform"
     has_platform = bool(cluster) and has_kustomization(root / folder)
-    with running(watched=False) as plane, closing(plane.client()) as admin:
+    operators = _operators(jobs) if webhooks else []
+    with running(watched=bool(operators)) as plane, closing(plane.client()) as admin, ExitStack() as running_there:
+        for name in operators:
+            say(f"starting {name}")
+            running_there.enter_context(controller(name, plane))
         platform = shelf.put([Target(folder, TargetKind.KUSTOMIZATION)] if has_platform else [], say)
         load_definitions(admin, {kind for each in (*platform, *jobs) for kind in each.kinds})
         below: tuple[Unit, Origin] | None = None
@@ -114,6 +123,15 @@ def _on_own_server(root: Path, cluster: str, jobs: Sequence[Candidate], shelf: S
             job.add(((REJECTS, problem) for problem in refusals(admin, unit)), origin)
             job.findings = _told_once(job.findings)
         return [each for each in platform if each.findings]
+
+
+def _operators(jobs: Sequence[Candidate]) -> list[str]:
+    """Whose admission webhooks a cluster would ask about these jobs, in the order in which they start."""
+    from trainyard.controlplane.controllers import WEBHOOKS_OF
+
+    kinds = {(version.rpartition("/")[0], kind) for job in jobs for version, kind in job.kinds}
+    found = [name for kind in sorted(kinds) for name in WEBHOOKS_OF.get(kind, ())]
+    return list(dict.fromkeys([*found, *(["kueue"] if any(job.is_queued for job in jobs) else [])]))
 
 
 _SENTINEL = "trainyard-verify-policies"
@@ -222,8 +240,9 @@ def _told_once(findings: list[Finding]) -> list[Finding]:
 
 def _make_namespaces(admin: Client, unit: Unit, made: set[str]) -> None:
     """Make the namespaces of a unit, but for those that are made."""
-    names = {item.namespace for item in unit.objects} - {"", "default"} - made
+    names = {item.namespace or "default" for item in unit.objects} - made
     for name in sorted(names):
-        admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        if name != "default":  # the API server makes that itself, and no controller runs here that makes its account
+            admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": name, "name": "default"}})
     made |= names

@@ -22,6 +22,7 @@ from trainyard.objects.manifests import read_manifests
 from trainyard.objects.origin import Origin
 from trainyard.objects.unit import Unit
 from trainyard.repository.discover import Target, TargetKind
+from trainyard.rules.gitops.fields import QUEUE, label
 from trainyard.rules.registry import Problem, Rule
 from trainyard.yaml.sources import Sources
 
@@ -42,6 +43,8 @@ class Candidate:
     """The cluster that a job lands on."""
     kinds: frozenset[tuple[str, str]] = frozenset()
     """apiVersion and kind of its objects."""
+    is_queued: bool = False
+    """Whether Kueue decides when a job of it starts."""
 
     def add(self, found: Iterable[tuple[Rule, Problem]], origin: Origin) -> None:
         """Problems become findings."""
@@ -115,6 +118,7 @@ class Shelf:
         if fact is not None and _CLUSTER_NAME.match(fact.name):
             made.cluster = fact.name
         made.kinds = frozenset((item.api_version, item.kind) for item in unit.objects)
+        made.is_queued = any(label(item, QUEUE) for item in unit.objects)
         made.place = self._file.seek(0, os.SEEK_END)
         pickle.dump(unit, self._file)
 

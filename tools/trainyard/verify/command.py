@@ -21,6 +21,7 @@ examples:
   tools/verify-jobs                                   every job under jobs/
   tools/verify-jobs jobs/research/llama-8b-sft        one job folder
   tools/verify-jobs some/overlay manifests.yaml       a folder with a kustomization, and a manifest file
+  tools/verify-jobs --webhooks jobs/research/bert     with the admission webhooks of the job's operators
   tools/verify-jobs --context gpu-east jobs/research  a cluster of yours, by its name in the kubeconfig
 
 Without --context an API server of its own is started for each cluster that a job lands on, and ended afterwards.
@@ -57,6 +58,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="USER",
         help="with --context, whom to ask as (default: the ServiceAccount gitops of each team); empty for yourself",
     )
+    parser.add_argument(
+        "--webhooks",
+        action="store_true",
+        help="run JobSet, Kubeflow's operators and Kueue beside the own server, so that their webhooks judge the jobs"
+        " too; built the first time, for about 5 minutes",
+    )
     parser.add_argument("--format", default="text", metavar="FORMAT", help="text, json, sarif, junit or github")
     parser.add_argument("--fail-on", choices=["error", "warning"], default="error", help="least severity that fails")
     parser.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="colour in text")
@@ -72,6 +79,8 @@ def _verify(options: argparse.Namespace) -> int:
     from trainyard.verify import verify
     from trainyard.yaml.sources import Sources, decoded
 
+    if options.webhooks and options.context is not None:
+        raise UsageError("--webhooks is for the own server: the cluster of --context has its webhooks")
     if options.format not in FORMATS:
         raise UsageError(f"--format {options.format}: there are {', '.join(FORMATS)}")
     started = time.monotonic()
@@ -92,6 +101,8 @@ def _verify(options: argparse.Namespace) -> int:
         client, user = client_of(options.context), _user(options.as_user or "")
     else:
         build()
+        if options.webhooks:
+            build("controllers")
     outcome = verify(
         root,
         found,
@@ -99,6 +110,7 @@ def _verify(options: argparse.Namespace) -> int:
         client=client,
         as_user=user,
         as_team=options.as_user is None,
+        webhooks=options.webhooks,
         progress=commandline.progress(),
     )
     report = Report(
@@ -137,12 +149,12 @@ def with_server(root: Path, outcome: "Outcome") -> "Outcome":
     return replace(outcome, findings=findings, suppressed=outcome.suppressed + asked.suppressed)
 
 
-def build() -> None:
-    """Build the control plane where that was not done yet; it says how long that takes."""
+def build(part: str = "controlplane") -> None:
+    """Build the control plane, or its controllers, where that was not done yet; it says how long that takes."""
     bootstrap = Path(__file__).parents[2] / "bootstrap.py"
-    done = subprocess.run([sys.executable, "-I", bootstrap, "controlplane"], stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run([sys.executable, "-I", bootstrap, part], stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
-        raise Fault("the control plane was not built")
+        raise Fault(f"{part} was not built")
 
 
 def _user(name: str) -> "User | None":

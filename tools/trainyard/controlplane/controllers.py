@@ -1,4 +1,4 @@
-"""The real controllers of training jobs on a test's control plane, their webhooks included.
+"""The real controllers of training jobs on a control plane of our own, their webhooks included.
 
 What is not as in a cluster: they have every right, since RBAC is their installation's and not a job's; they elect no
 leader, serve no metrics and listen on 127.0.0.1 alone, so their webhooks are called by URL and not through a Service.
@@ -27,7 +27,7 @@ from trainyard.controlplane.programs import PROGRAMS as CONTROL_PLANE
 from trainyard.controlplane.supervisor import die_with, free_port
 from trainyard.errors import Fault
 
-PROGRAMS = Path(__file__).resolve().parents[2] / ".tools" / "controllers"
+PROGRAMS = Path(__file__).resolve().parents[3] / ".tools" / "controllers"
 """Where tools/bootstrap.py builds them."""
 INSTALLED = PROGRAMS / "installed"
 """What their projects install beside them, a file a controller."""
@@ -190,6 +190,15 @@ CONTROLLERS: Mapping[str, Controller] = {
         own_certificates="kueue-system/kueue-webhook-server-cert",
     ),
 }
+
+
+WEBHOOKS_OF: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("jobset.x-k8s.io", "JobSet"): ("jobset",),
+    ("kubeflow.org", "PyTorchJob"): ("training-operator",),
+    ("kubeflow.org", "TFJob"): ("training-operator",),
+    ("trainer.kubeflow.org", "TrainJob"): ("jobset", "trainer"),
+}
+"""Which of CONTROLLERS have webhooks that are asked about a kind, by its group."""
 
 
 @contextlib.contextmanager
