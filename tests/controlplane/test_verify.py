@@ -214,8 +214,8 @@ def test_webhooks_are_asked_where_one_says_so(tmp_path: Path) -> None:
     assert findings == [
         (
             'this PyTorchJob: admission webhook "validator.pytorchjob.training-operator.kubeflow.org" denied the'
-            " request: spec.pytorchReplicaSpecs[Worker].template.spec.containers: Required value: must have at least one"
-            " container with name pytorch",
+            " request: spec.pytorchReplicaSpecs[Worker].template.spec.containers: Required value: must have at least"
+            " one container with name pytorch",
             "jobs.yaml:9:25",
         ),
         ("this JobSet: Internal error: replicatedJob: b cannot depend on replicatedJob: c", "jobs.yaml:11:1"),

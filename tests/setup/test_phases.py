@@ -11,6 +11,7 @@ pytestmark = pytest.mark.commands
 PYTHON = """\
 #!/bin/sh
 echo "cover ${TRAINYARD_COVER-} $*"
+echo "shard ${TRAINYARD_SHARD-} in $PWD"
 echo "ran $*"
 case "$*" in *"$FAILS"*) exit 7 ;; esac
 """
@@ -26,6 +27,8 @@ NIGHT = ["-m pytest -m long and not torch", "-m pytest -m long and torch", "-m p
 def phases(checkout: Path) -> Path:
     """A checkout whose set-up is done, with Pythons that run nothing."""
     (checkout / "tools/bootstrap.py").write_text("")
+    (checkout / "tests").mkdir(exist_ok=True)
+    (checkout / "tests/on_examples.py").write_text("import os\nprint(os.getcwd())\n")
     for name in ("test", "trainer"):
         python = checkout / ".tools" / name / "bin" / "python"
         python.parent.mkdir(parents=True)
@@ -82,3 +85,28 @@ def test_all_that_goes_together_is_taken_at_night_alone(
     drawn = {each for each, words in started if "-m long" not in words}
     assert drawn == {cover}
     assert any(words.endswith(" tests/product") for _, words in started) == (option == ("--nightly",))
+
+
+def test_a_shard_draws_nothing(phases: Path, run: Run) -> None:
+    done = run(phases / "tools/test", "--all", "--shard", "2/4", "-x", FAILS="nothing")
+    wrong = run(phases / "tools/test", "--all", "--shard", "5/4")
+
+    said = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert any(line.startswith("shard 2/4 in ") for line in said)
+    assert not any(line.startswith("cover some") for line in said)
+    assert all(line.endswith(" -x") for line in said if f"ran {TESTS}" in line)
+    assert (wrong.returncode, wrong.stderr) == (2, "tools/test: --shard 5/4: there is no such part\n")
+
+
+def test_it_runs_where_the_examples_are(phases: Path, run: Run, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / ".tools").symlink_to(phases / ".tools")
+    (phases / "tests/on_examples.py").write_text(f"print({str(copy)!r})\n")
+    done = run(phases / "tools/test", "tests/test_one.py", FAILS="nothing")
+    (phases / "tests/on_examples.py").write_text("raise SystemExit(3)\n")
+    lost = run(phases / "tools/test", "tests/test_one.py", FAILS="nothing")
+
+    assert f"shard  in {copy}" in done.stdout.splitlines()
+    assert (lost.returncode, lost.stdout) == (3, "")
