@@ -115,7 +115,7 @@ def test_a_device_stays_one(checkout: Repository) -> None:
 @pytest.mark.parametrize(
     ("formats", "message"),
     [
-        (["xml"], "--format xml: there are text, json, sarif, junit, github"),
+        (["xml"], "--format xml: there are text, json, sarif, junit, github, codequality"),
         (["text", "json"], "--format: two formats cannot share standard output; write one to a file, as in sarif=FILE"),
         (["json="], "--format json=: the name of a file is missing"),
         (["json=a", "sarif=a"], "--format: two formats cannot share the file a"),
@@ -152,7 +152,7 @@ def test_no_format_prints_a_secret(name: str, empty: Repository, tmp_path: Path)
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: trainer}\nspec:\n  template:\n    spec:\n      containers:\n"
         f"      - name: trainer\n        image: example.com/trainer:1\n{SECRETS[name]}",
     )
-    forms = ("text", "json", "sarif", "junit", "github")
+    forms = ("text", "json", "sarif", "junit", "github", "codequality")
     files = [tmp_path / f"{run}.{form}" for run in ("cold", "warm") for form in forms]
 
     for run in ("cold", "warm"):

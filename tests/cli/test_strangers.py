@@ -178,7 +178,7 @@ def test_every_string_that_is_printed(empty: Repository, tmp_path: Path) -> None
     names += [os.fsdecode(b"na\xefve\x9b.yaml"), "\u202etxt.yaml", "--format=json=stolen.yaml", "::error::.yaml"]
     for name in names:
         empty.write(f"manifests/{name}", STRINGS)
-    forms = ("text", "json", "sarif", "junit", "github")
+    forms = ("text", "json", "sarif", "junit", "github", "codequality")
     arguments = [word for form in forms for word in ("--format", f"{form}={tmp_path}/out.{form}")]
 
     done = empty.lint(*arguments, *(f"manifests/{name}" for name in names))
@@ -197,7 +197,7 @@ def test_names_of_jobs_and_of_branches(checkout: Repository) -> None:
     branch = "$(touch${IFS}stolen);`id`&%0A##x"
     checkout.git("branch", branch)
 
-    for form in ("text", "github", "junit", "json", "sarif"):
+    for form in ("text", "github", "junit", "json", "sarif", "codequality"):
         done = checkout.lint("--format", form)
         assert (done.returncode, done.stderr) == (2, "")
         harmless(done.stdout)

@@ -37,7 +37,7 @@ def report(form: str, printed: str) -> None:
             assert not _COMMANDS.match(line) or _OURS.match(line), line
         return
     no_command(printed)
-    if form in ("json", "sarif"):
+    if form in ("json", "sarif", "codequality"):
         json.loads(printed)
     if form == "junit":
         for element in ET.fromstring(printed).iter():

@@ -18,7 +18,7 @@ FILES = [name for name in TRACKED.stdout.splitlines() if (HOME / name).is_file()
 BUILT_IN = {
     "dockerfile": [r"(^|/)Dockerfile$"],
     "gomod": [r"(^|/)go\.mod$"],
-    "github-actions": [r"^\.github/workflows/[^/]+\.ya?ml$"],
+    "github-actions": [r"^\.github/workflows/[^/]+\.ya?ml$", r"(^|/)action\.ya?ml$"],
 }
 """Files that managers read unless told otherwise, as Renovate documents them."""
 
@@ -81,7 +81,7 @@ def test_every_lock_is_read() -> None:
 
 @pytest.mark.claim("every-pin-is-updated")
 def test_every_action_is_read() -> None:
-    workflows = [file for file in FILES if file.startswith(".github/workflows/")]
+    workflows = [file for file in FILES if file.startswith(".github/workflows/") or file == "action.yml"]
     assert all(is_read(file, "github-actions") for file in workflows)
     assert "helpers:pinGitHubActionDigests" in CONFIG["extends"]
 

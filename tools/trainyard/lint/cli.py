@@ -122,7 +122,8 @@ def parser() -> argparse.ArgumentParser:
         "--format",
         action="append",
         metavar="FORMAT[=FILE]",
-        help="text, json, sarif, junit or github; to a file, or standard output; may be given several times",
+        help="text, json, sarif, junit, github or codequality (GitLab); to a file, or standard output; may be given"
+        " several times",
     )
     parser.add_argument(
         "--fix",

@@ -16,7 +16,14 @@ from trainyard.findings.suppress import SuppressedFinding
 if TYPE_CHECKING:
     from trainyard.rules.registry import Rule
 
-_MODULES = {"text": "text", "json": "document", "sarif": "sarif", "junit": "junit", "github": "github"}
+_MODULES = {
+    "text": "text",
+    "json": "document",
+    "sarif": "sarif",
+    "junit": "junit",
+    "github": "github",
+    "codequality": "codequality",
+}
 
 FORMATS = tuple(_MODULES)
 

@@ -91,7 +91,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _result(finding: Finding, index: Mapping[str, int], twins: Counter[str], line_of: LineOf) -> dict[str, Any]:
-    fingerprint = _fingerprint(finding, line_of)
+    fingerprint = fingerprint_of(finding, line_of)
     twins[fingerprint] += 1
     result: dict[str, Any] = {
         "ruleId": whole(finding.rule),
@@ -193,7 +193,7 @@ def _region(position: Position) -> dict[str, int]:
     }
 
 
-def _fingerprint(finding: Finding, line_of: LineOf) -> str:
+def fingerprint_of(finding: Finding, line_of: LineOf) -> str:
     """The same after lines above were added or removed, and after another job came to be the first that it reaches."""
     position = position_of(finding.place)
     if position is None:

@@ -64,7 +64,8 @@ def parser() -> argparse.ArgumentParser:
         help="run JobSet, Kubeflow's operators and Kueue beside the own server, so that their webhooks judge the jobs"
         " too; built the first time, for about 5 minutes",
     )
-    parser.add_argument("--format", default="text", metavar="FORMAT", help="text, json, sarif, junit or github")
+    forms = "text, json, sarif, junit, github or codequality"
+    parser.add_argument("--format", default="text", metavar="FORMAT", help=forms)
     parser.add_argument("--fail-on", choices=["error", "warning"], default="error", help="least severity that fails")
     parser.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="colour in text")
     return parser
