@@ -234,7 +234,7 @@ def _wishes(
         try:
             return number(text)
         except ValueError:
-            raise Refused(f"{text!a} is no {number.__name__}") from None
+            raise Refused(f"{text!a} is not a {number.__name__}") from None
 
     def batch(text: str) -> int:
         samples = int(read(text, _COUNT))

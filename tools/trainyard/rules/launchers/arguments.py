@@ -1,5 +1,7 @@
 """What a launcher's own parser takes as the value of an option."""
 
+from trainyard.schemas.filledin import is_filled_in
+
 _WHOLE = {
     "torchrun": "max_restarts node_rank master_port shutdown_timeout",
     "deepspeed": "num_nodes num_gpus master_port node_rank ssh_port min_elastic_nodes max_elastic_nodes",
@@ -17,10 +19,13 @@ _DEVICES = ("auto", "cpu", "gpu", "gcu", "hpu", "mlu", "mps", "musa", "npu", "pr
 
 
 def unreadable(launcher: str, option: str, value: object) -> str:
-    """Why a launcher ends at a value of one of its options; empty where it reads it, or the value is not known."""
+    """Why a launcher ends at a value of one of its options; empty where it reads it, the value is not known, or
+    stands for one that is yet to be written."""
     if value is None or isinstance(value, bool):
         return ""
     text = str(value)
+    if is_filled_in(text):
+        return ""
     if launcher == "torchrun" and option == "nnodes":
         return _range(text)
     if launcher == "torchrun" and option == "nproc_per_node":

@@ -128,12 +128,13 @@ def ray_resources_said_twice(item: Object) -> Iterator[Problem]:
             yield Problem(f"{what} may not get labels by rayStartParams", params.below("labels"), help=help)
 
 
-@rule("RAY008", "ray-counts-missing-gpus", Severity.ERROR, needs=Object, fix="safe")
+@rule("RAY008", "ray-counts-missing-gpus", Severity.ERROR, needs=Object, fix="unsafe")
 def ray_counts_missing_gpus(item: Object) -> Iterator[Problem]:
     """Ray is told of more GPUs than its container has.
 
     KubeRay tells Ray the container's limit, unless `num-gpus` says another number. Ray believes it, places more actors
-    than there are GPUs, and those fail or share one.
+    than there are GPUs, and those fail or share one. Of a container without any, that is a warning: Ray's GPUs may
+    be numbers to schedule by, in a test.
 
     Bad:
         # on: raycluster
@@ -168,7 +169,12 @@ def ray_counts_missing_gpus(item: Object) -> Iterator[Problem]:
             related = (limits.saying("what it has"),)
             help = "leave num-gpus out: the limit is told to Ray"
             yield Problem(
-                f"Ray is told that {what} has {number} GPUs, but it has {has}", told, related, help, remove(told)
+                f"Ray is told that {what} has {number} GPUs, but it has {has}",
+                told,
+                related,
+                help,
+                remove(told).unsafe(),
+                severity=None if has else Severity.WARNING,
             )
 
 

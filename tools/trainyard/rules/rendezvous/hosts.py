@@ -240,7 +240,8 @@ def unready_peers_hidden(workload: Workload) -> Iterator[Problem]:
     """The Service that rendezvous needs hides pods that are not ready.
 
     Ranks meet before any of them is ready. Unless the Service publishes addresses that are not ready, the name of the
-    first pod does not resolve while the others dial it, and a pod that waits for its peers may never become ready.
+    first pod does not resolve while the others dial it, and a pod that waits for its peers may never become ready. A
+    pod without a readiness probe is ready as soon as it runs: the others then only wait, which is a warning.
 
     Bad:
 
@@ -280,6 +281,7 @@ def unready_peers_hidden(workload: Workload) -> Iterator[Problem]:
                 made.spot.saying("must be true"),
                 help="set publishNotReadyAddresses: true, or leave it out",
                 fix=put(made.spot, True),
+                severity=None if _has_probe(workload) else Severity.WARNING,
             )
     for service, meeting in needed.values():
         if mapping(service.data.get("spec")).get("publishNotReadyAddresses") is True:
@@ -290,4 +292,11 @@ def unready_peers_hidden(workload: Workload) -> Iterator[Problem]:
             (meeting.host.spot.saying("every rank dials this while it starts"),),
             "set publishNotReadyAddresses: true",
             put(service.at("spec", "publishNotReadyAddresses"), True),
+            severity=None if _has_probe(workload) else Severity.WARNING,
         )
+
+
+def _has_probe(workload: Workload) -> bool:
+    """Whether pods of the job are ready only when a probe says so."""
+    containers = (container for pod_set in workload.pod_sets for container in pod_set.containers)
+    return any(mapping(container.data.get("readinessProbe")) for container in containers)
