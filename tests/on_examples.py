@@ -59,14 +59,20 @@ def main(arguments: list[str]) -> int:
 
 
 def _objects() -> dict[str, str]:
-    """The Git objects of what lies here at the paths of the examples."""
+    """The Git objects of what lies here at the paths of the examples. None is written into the repository."""
+    known = HOME / _git("rev-parse", "--git-path", "objects").stdout.decode().strip()
     with tempfile.TemporaryDirectory() as folder:
-        index = {"GIT_INDEX_FILE": f"{folder}/index"}
+        own = {
+            "GIT_INDEX_FILE": f"{folder}/index",
+            "GIT_OBJECT_DIRECTORY": f"{folder}/objects",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(known),
+        }
+        (Path(folder) / "objects").mkdir()
         there = [path for path in EXAMPLES if (HOME / path).exists()]
         if there:
-            _git("add", "--all", "--", *there, env=index)
-        tree = _git("write-tree", env=index).stdout.decode().strip()
-    lines = _git("ls-tree", "-z", tree, *EXAMPLES).stdout.decode().split("\0")[:-1]
+            _git("add", "--all", "--", *there, env=own)
+        tree = _git("write-tree", env=own).stdout.decode().strip()
+        lines = _git("ls-tree", "-z", tree, *EXAMPLES, env=own).stdout.decode().split("\0")[:-1]
     return {path: head.split()[2] for head, path in (line.split("\t") for line in lines)}
 
 

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from trainyard.findings.finding import Finding, Severity
 from trainyard.report import LineOf, Look, Report
-from trainyard.report.escape import visible, visible_lines, whole
+from trainyard.report.escape import json_text, visible, visible_lines, whole
 from trainyard.report.sarif import fingerprint_of
 from trainyard.report.where import file_of, position_of, unknown_place
 
@@ -20,7 +20,7 @@ def write(report: Report, out: TextIO, _look: Look) -> None:
     """A list of entries. GitLab tells those of two runs apart by their fingerprints, so no two are alike."""
     twins: Counter[str] = Counter()
     entries = [_entry(finding, report.line_of, twins) for finding in report.findings]
-    out.write(json.dumps(entries, indent=1) + "\n")
+    out.write(json_text(json.dumps(entries, indent=1)) + "\n")
 
 
 def _entry(finding: Finding, line_of: LineOf, twins: Counter[str]) -> dict[str, Any]:
