@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from tests.rehearse.rehearsing import HOME, TOOL
+from trainyard.commandline import TRACEBACK
 
 WITHOUT_A_WALL = (
     "from trainyard.rehearse import engine, rehearsal as r; r.refuse = lambda *a: None; engine.SAME_FAILURES = 2"
@@ -74,13 +75,13 @@ def rehearse(
     done = subprocess.run(
         [*under, *tool, "job.yaml", *options],
         cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder / "tmp"), **variables},
+        env={**os.environ, "TMPDIR": str(folder / "tmp"), TRACEBACK: "1", **variables},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert "fault:" not in done.stderr, done.stderr
+    assert "fault:" not in done.stderr and "\nTraceback" not in f"\n{done.stderr}", done.stderr
     assert not list((folder / "tmp").iterdir())
     return done
 

@@ -205,10 +205,21 @@ def test_no_string_beside_a_pod_changes_the_machine(tmp_path: Path, part: int) -
 
 
 def test_a_probe_with_a_word_that_no_program_takes_fails_as_it_would_on_a_node(tmp_path: Path) -> None:
-    asked = {"startupProbe": {"exec": {"command": ["test", "-e", "/a\0b"]}, "periodSeconds": 1, "failureThreshold": 1}}
-    pods = {"asked": pod(["sleep", "60"], container=asked, terminationGracePeriodSeconds=1)}
+    done = _probed(tmp_path, ["test", "-e", "/a\0b"])
 
-    done = rehearse(tmp_path, job_set(pods), before=WITHOUT_A_WALL)
-
-    assert done.returncode == 1, done.stderr
     assert "the startup probe of main ends it" in done.stdout + done.stderr
+
+
+def test_a_container_with_an_environment_that_no_program_takes_fails_and_so_does_its_probe(tmp_path: Path) -> None:
+    done = _probed(tmp_path, ["true"], env=[{"name": "OWN", "value": "a\0b"}])
+
+    assert "error: sleep: embedded null byte" in done.stdout + done.stderr
+
+
+def _probed(folder: Path, words: list[str], **container: Any) -> Any:
+    """What comes of a pod that a startup probe asks by these words; it is refused."""
+    container["startupProbe"] = {"exec": {"command": words}, "periodSeconds": 1, "failureThreshold": 1}
+    pods = {"asked": pod(["sleep", "60"], container=container, terminationGracePeriodSeconds=1)}
+    done = rehearse(folder, job_set(pods), before=WITHOUT_A_WALL)
+    assert done.returncode == 1, done.stderr
+    return done

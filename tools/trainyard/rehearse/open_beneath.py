@@ -19,6 +19,8 @@ def folder(root: Path, path: str = "", *, make: bool = False) -> Iterator[int]:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise OSError(errno.EXDEV, "leads out of its volume", path)
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "has a null character", path)
     found = os.open(root, _FOLDER)
     try:
         for part in parts:

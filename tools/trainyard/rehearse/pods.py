@@ -333,5 +333,5 @@ def _silently(words: Sequence[str], environment: Mapping[str, str] | None = None
     silent = subprocess.DEVNULL
     if any("\0" in word for word in (*words, *chain(*(environment or {}).items()))):
         # No program can be given that, and on a node the probe fails too.
-        words = ["false"]
+        words, environment = ["false"], None
     return subprocess.Popen(words, stdin=silent, stdout=silent, stderr=silent, start_new_session=True, env=environment)
