@@ -81,7 +81,8 @@ def rehearse(
         timeout=300,
         check=False,
     )
-    assert "fault:" not in done.stderr and "\nTraceback" not in f"\n{done.stderr}", done.stderr
+    assert "fault:" not in done.stderr, done.stderr
+    assert "\nTraceback" not in f"\n{done.stderr}", done.stderr
     assert not list((folder / "tmp").iterdir())
     return done
 
