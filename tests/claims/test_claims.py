@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.docs.claims import HOME, pages, sentences, unbound, without_comments
+from trainyard.docs.claims import pages, sentences, unbound, without_comments
+from trainyard.home import HOME
 
 
 def claims_of_tests() -> dict[str, list[str]]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trainyard.docs.generated import HOME
 from trainyard.docs.schema_headers import MARK, files, headed
+from trainyard.home import HOME
 
 FILE = HOME / "base" / "team" / "new.yaml"
 SERVICE = f"{MARK}../../schemas/kubernetes/v1/service_v1.json\n"

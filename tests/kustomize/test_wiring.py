@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from trainyard.catalogues import settings
-from trainyard.docs.generated import HOME
 from trainyard.errors import Fault, InputError
+from trainyard.home import HOME
 from trainyard.kustomize.wiring import files
 
 TABLE = """\

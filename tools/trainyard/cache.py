@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard import limits
+from trainyard.home import BUILT, HOME, IS_INSTALLED, PACKAGE
 
 ABSENT = "absent"
 FOLDER = "folder"
@@ -37,8 +38,7 @@ _LARGEST = 256 << 20
 _LEFT_AFTER = 3600
 """Seconds after which a file that was never finished belongs to a run that was killed."""
 
-_HOME = Path(__file__).resolve().parents[2]
-_TOOL = ("tools/trainyard", "schemas", ".tools/bin", "requirements/lint.txt")
+_TOOL = (PACKAGE, HOME / "schemas", BUILT / "bin", HOME / "requirements" / "lint.txt")
 
 
 class Digests:
@@ -218,10 +218,11 @@ def text_digest(text: str) -> str:
 
 
 def tool_fingerprint() -> str:
-    """Changes with the linter's own code, schemas, programs and Python."""
-    digest = hashlib.sha256(sys.version.encode())
+    """Changes with the linter's own code, schemas, programs and Python, and with the packages beside it."""
+    beside = sorted(os.listdir(PACKAGE.parent)) if IS_INSTALLED else []
+    digest = hashlib.sha256("\0".join([sys.version, *beside]).encode(errors="surrogateescape"))
     for part in _TOOL:
-        for path in _files(os.path.join(_HOME, part)):
+        for path in _files(str(part)):
             facts = os.stat(path)
             known = (path, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)  # the last cannot be set
             digest.update("\0".join(map(str, (*known, ""))).encode(errors="surrogateescape"))

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).resolve().parents[3] / "schemas" / "job-folder.yaml"
+from trainyard.home import HOME
+
+FILE = HOME / "schemas" / "job-folder.yaml"
 NODE_RULE, FIELD_RULE, VALUE_RULE, ACCOUNT_RULE, THERE_RULE = "SEC005", "SEC010", "SEC011", "SEC012", "SEC013"
 """The rules that hold a job folder to the statement. FIELD_RULE speaks of a field that is not allowed or missing and
 VALUE_RULE of a value, where the statement names no other."""

@@ -4,15 +4,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from trainyard.home import HOME
 from trainyard.objects.objects import Object
 from trainyard.objects.unit import Unit
 from trainyard.workload.plain import mapping
 
 API_VERSION, KIND, NAME = "trainyard.dev/v1alpha1", "Team", "team"
-SCHEMA = Path(__file__).resolve().parents[3] / "schemas" / "trainyard.dev" / "team_v1alpha1.json"
+SCHEMA = HOME / "schemas" / "trainyard.dev" / "team_v1alpha1.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainyard import commandline
 from trainyard.errors import EXIT_CLEAN, EXIT_FINDINGS, Fault, InputError, UsageError
+from trainyard.home import HOME
 
 _EXAMPLES = """\
 examples, in the order of the chain:
@@ -154,7 +155,6 @@ def _assemble(options: argparse.Namespace) -> int:
 def _rehearse(options: argparse.Namespace) -> int:
     from trainyard.benchmark.rehearse import Rehearsal
 
-    home = Path(__file__).resolve().parents[3]
     slow = None
     if options.slow:
         node, _, part = options.slow.partition("=")
@@ -166,7 +166,7 @@ def _rehearse(options: argparse.Namespace) -> int:
             raise UsageError(f"--slow {options.slow}: there is no such node, or no such part")
 
     out = options.out.absolute()
-    Rehearsal(home, options.cluster, options.name, out, options.nodes, slow, commandline.say).run()
+    Rehearsal(HOME, options.cluster, options.name, out, options.nodes, slow, commandline.say).run()
     return EXIT_CLEAN
 
 

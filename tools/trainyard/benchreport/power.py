@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from trainyard.benchreport.measure import CLUSTER_TARGET, NODE_TARGET
 from trainyard.benchreport.simulate import Outcome, TooNoisy, cluster_trials, measured, node_trials, scaled
+from trainyard.home import HOME
 
-NOISE = Path(__file__).parents[3] / "tests" / "benchreport" / "noise.json"
+NOISE = HOME / "tests" / "benchreport" / "noise.json"
 NODES = (2, 8, 32, 500)
 LEVELS = (0.01, 0.02, 0.03, 0.05)
 MEASURES = 6

@@ -10,8 +10,9 @@ from typing import Any
 import jsonschema_rs
 
 from trainyard.errors import InputError
+from trainyard.home import HOME
 
-SCHEMAS = Path(__file__).parents[3] / "schemas" / "trainyard.dev"
+SCHEMAS = HOME / "schemas" / "trainyard.dev"
 API_VERSION = "trainyard.dev/v1alpha1"
 MOST_BYTES = 256 << 20
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.errors import Fault
+from trainyard.home import HOME
 
-FOLDER = Path(__file__).resolve().parents[3] / "schemas" / "deepspeed"
+FOLDER = HOME / "schemas" / "deepspeed"
 
 
 @dataclass(frozen=True, slots=True)

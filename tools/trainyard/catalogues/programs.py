@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.errors import Fault
+from trainyard.home import HOME
 
-FOLDER = Path(__file__).resolve().parents[3] / "schemas" / "trainers"
+FOLDER = HOME / "schemas" / "trainers"
 SCRIPT = "script"
 """The entry for programs that nothing else knows."""
 

@@ -14,8 +14,9 @@ from typing import Any
 import yaml
 
 from trainyard.catalogues.programs import FOLDER, compile_arguments
-from trainyard.docs.generated import HOME, told, update
+from trainyard.docs.generated import told, update
 from trainyard.errors import Fault
+from trainyard.home import HOME
 
 sys.path.append(str(HOME))  # the trainer is not a package of the linter's environment
 

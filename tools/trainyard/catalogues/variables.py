@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.errors import Fault
+from trainyard.home import HOME
 
-FOLDER = Path(__file__).resolve().parents[3] / "schemas" / "communication"
+FOLDER = HOME / "schemas" / "communication"
 
 INTEGERS = frozenset({"nccl-int", "torch-int", "python-int", "ofi-number"})
 """Parsers that read a whole number and no word."""

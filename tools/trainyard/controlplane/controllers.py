@@ -26,8 +26,9 @@ from trainyard.controlplane.programs import GOGC
 from trainyard.controlplane.programs import PROGRAMS as CONTROL_PLANE
 from trainyard.controlplane.supervisor import die_with, free_port
 from trainyard.errors import Fault
+from trainyard.home import HOME
 
-PROGRAMS = Path(__file__).resolve().parents[3] / ".tools" / "controllers"
+PROGRAMS = HOME / ".tools" / "controllers"
 """Where tools/bootstrap.py builds them."""
 INSTALLED = PROGRAMS / "installed"
 """What their projects install beside them, a file a controller."""

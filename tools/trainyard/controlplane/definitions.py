@@ -4,16 +4,16 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from trainyard.controlplane.client import Client, Refused
+from trainyard.home import HOME
 from trainyard.schema_generation.sources import read_sources
 
-DEFINITIONS = Path(__file__).parents[3] / ".tools" / "definitions"
+DEFINITIONS = HOME / ".tools" / "definitions"
 """Where tools/bootstrap.py puts the definitions of custom resources, a file a group, version and kind."""
 
-SCHEMAS = Path(__file__).parents[3] / "schemas"
+SCHEMAS = HOME / "schemas"
 _BY_HAND = "by hand: "
 """How the `$comment` of a schema begins that was written here, because no module holds its kind's definition."""
 _CONFLICT = 409

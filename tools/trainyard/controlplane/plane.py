@@ -14,6 +14,7 @@ from typing import IO, Any
 from trainyard.controlplane import programs
 from trainyard.controlplane.client import Client
 from trainyard.errors import Fault
+from trainyard.home import PACKAGE
 
 NODE_STAGES = ("node-fast-node-initialize.yaml",)
 POD_STAGES = ("pod-fast-pod-ready.yaml", "pod-fast-pod-delete.yaml")
@@ -84,7 +85,7 @@ def running(
 
 
 def _supervisor() -> "subprocess.Popen[bytes]":
-    package = Path(__file__).parents[2]
+    package = PACKAGE.parent
     return subprocess.Popen(
         [
             sys.executable,

@@ -5,7 +5,9 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-PROGRAMS = Path(__file__).parents[3] / ".tools" / "controlplane"
+from trainyard.home import HOME
+
+PROGRAMS = HOME / ".tools" / "controlplane"
 """Where tools/bootstrap.py builds them."""
 
 USERS = {

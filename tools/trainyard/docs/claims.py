@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HOME = Path(__file__).resolve().parents[3]
+from trainyard.home import HOME
+
 WORDS = (
     *("all", "always", "any", "cannot", "each", "every", "everybody", "everyone", "everything", "never", "no"),
     *("nobody", "none", "nothing", "only", "refuse", "refused", "refuses", "survive", "survives", "whatever"),

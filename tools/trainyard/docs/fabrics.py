@@ -4,12 +4,11 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from trainyard.docs.claims import unbound
 from trainyard.docs.generated import update
+from trainyard.home import HOME
 
-HOME = Path(__file__).resolve().parents[3]
 PAGE = HOME / "docs" / "fabrics.md"
 
 HEAD = """\

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, Fault, InputError
-
-HOME = Path(__file__).resolve().parents[3]
+from trainyard.home import HOME
 
 
 def update(wanted: Mapping[Path, str], source: str, there: Iterable[Path] = ()) -> int:

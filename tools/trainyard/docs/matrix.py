@@ -8,8 +8,8 @@ from pathlib import Path
 
 from trainyard.docs.generated import update
 from trainyard.docs.pages import link
+from trainyard.home import HOME
 
-HOME = Path(__file__).resolve().parents[3]
 PAGE = HOME / "docs" / "matrix.md"
 NONE = "none"
 

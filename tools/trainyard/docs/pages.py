@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from inspect import cleandoc
 from textwrap import indent
 
-from trainyard.docs.generated import HOME, update
+from trainyard.docs.generated import update
+from trainyard.home import HOME
 from trainyard.rules.aliases import ALIASES, former
 from trainyard.rules.examples import HEADINGS, examples, good_text
 from trainyard.rules.index import all_rules

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from trainyard.docs.generated import HOME, update
+from trainyard.docs.generated import update
+from trainyard.home import HOME
 from trainyard.schemas.schema import schema_of
 from trainyard.schemas.violation import validator_of
 

@@ -3,11 +3,10 @@
 import re
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from trainyard.docs.generated import update
+from trainyard.home import HOME
 
-HOME = Path(__file__).resolve().parents[3]
 PAGE = HOME / "docs" / "verified-against.md"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path as File
 
 from trainyard.findings.finding import Finding, Fix, Place, Position, Severity
+from trainyard.home import HOME
 from trainyard.objects.objects import Object
 from trainyard.rules.registry import declare
 from trainyard.schemas.violation import Violation, not_finite, remedy, sentence, validator_of, violations
@@ -43,7 +44,7 @@ def check_facts(node: Node, kind: str, home: File | None = None, sources: Source
     `home` holds schemas/; the default is the repository of this file. With `sources`, the files that the document was
     read from, findings say how they are fixed. Fault where there is no schema for `kind`.
     """
-    home = home or File(__file__).resolve().parents[3]
+    home = home or HOME
     validator, schema = validator_of(home / "schemas" / "trainyard.dev" / f"{kind.lower()}_v1alpha1.json")
     document = node.plain()
     if validator.is_valid(document) and not any(not_finite(document)):

@@ -12,12 +12,13 @@ from trainyard import limits
 from trainyard.bounded import unbounded
 from trainyard.cache import is_content
 from trainyard.errors import Fault
+from trainyard.home import BUILT
 
 if TYPE_CHECKING:
     import selectors
     import subprocess
 
-PROGRAM = Path(__file__).parents[3] / ".tools" / "bin" / "render"
+PROGRAM = BUILT / "bin" / "render"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from typing import Any
 import yaml
 
 from trainyard.catalogues.settings import SOURCE, wires
-from trainyard.docs.generated import HOME, told, update
+from trainyard.docs.generated import told, update
 from trainyard.errors import Fault
+from trainyard.home import HOME
 from trainyard.yaml.nodes import load_documents
 
 _TABLE = "table.yaml"

@@ -19,6 +19,7 @@ from trainyard.findings.brief import brief, told_briefly
 from trainyard.findings.finding import Place, Position
 from trainyard.gitops.cluster_folders import entry_of
 from trainyard.gitops.exempt import LIST
+from trainyard.home import HOME
 from trainyard.lint.masked import cleaned, without
 from trainyard.lint.outcome import Judgement
 from trainyard.lint.result import Result, broken_finding, ended_finding, found_by_rules, input_finding, place_of
@@ -112,7 +113,7 @@ class Judge:
 
     def is_linter(self, differing: frozenset[str]) -> bool:
         """True where what judges is itself among the files."""
-        own = Path(__file__).resolve().parents[3] == self.root
+        own = self.root == HOME
         return own and any(file.startswith(("tools/trainyard/", "tools/go/", "schemas/")) for file in differing)
 
     def judgements(self, targets: Sequence[Target]) -> list[Judgement]:

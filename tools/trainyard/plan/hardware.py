@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[3] / "schemas" / "hardware"
+from trainyard.home import HOME
+
+FOLDER = HOME / "schemas" / "hardware"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,15 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from trainyard.docs.generated import update
+from trainyard.home import HOME
 from trainyard.plan.constants import constants
 from trainyard.plan.hardware import FOLDER, read
 from trainyard.plan.score import Row, load, score, summary
 
-PAGE = Path(__file__).parents[3] / "docs" / "forecast.md"
+PAGE = HOME / "docs" / "forecast.md"
 RUNS = FOLDER / "published-runs.yaml"
 
 FAR = 0.10

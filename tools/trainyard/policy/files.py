@@ -13,12 +13,12 @@ from trainyard.allowed.kinds import project, rights
 from trainyard.allowed.statement import FILE, statement
 from trainyard.docs.generated import update
 from trainyard.docs.pages import first_line, link
+from trainyard.home import HOME
 from trainyard.policy import POLICIES
 from trainyard.policy.definition import definition
 from trainyard.policy.model import Policy, objects
 from trainyard.rules.index import all_rules
 
-HOME = Path(__file__).resolve().parents[3]
 FOLDER = HOME / "base" / "policy"
 PAGE = HOME / "docs" / "policy.md"
 ALLOWED = HOME / "docs" / "allowed.md"

@@ -2,15 +2,14 @@
 
 import re
 import sys
-from pathlib import Path
 
 from trainyard.docs.generated import update
 from trainyard.docs.pages import link
 from trainyard.findings.finding import Finding, Severity
+from trainyard.home import HOME
 from trainyard.lint.pipeline import lint
 from trainyard.repository.discover import discover
 
-HOME = Path(__file__).resolve().parents[3]
 PAGE = HOME / "docs" / "rehearsal.md"
 CASES = HOME / "tests" / "rehearse" / "cases"
 _BEGINS, _ENDS = "<!-- written by tools/update-docs -->\n", "<!-- until here -->\n"

@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from trainyard.errors import Fault
+from trainyard.home import HOME
 from trainyard.rehearse.orders import BIN, NOTES, OWN, SITE, VOLUMES, Orders
 
-HOME = Path(__file__).resolve().parents[3]
 TRAINER = HOME / ".tools" / "trainer"
 INSIDE = Path(__file__).resolve().parent / "inside"
 ENTRY = Path(__file__).resolve().parent / "entry.py"

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.errors import Fault
+from trainyard.home import HOME
 from trainyard.rehearse.open_beneath import folder
 from trainyard.rehearse.podplan import ContainerPlan, PodPlan
-from trainyard.rehearse.sandbox import HOME, TRAINER
+from trainyard.rehearse.sandbox import TRAINER
 from trainyard.rehearse.volumes import Volume
 
 DATASETS = HOME / ".tools" / "cache" / "rehearsal"

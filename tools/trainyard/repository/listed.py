@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trainyard.errors import EXIT_FINDINGS, InputError, UsageError
 from trainyard.findings.finding import Position
+from trainyard.home import HOME
 from trainyard.yaml.nodes import Node
 from trainyard.yaml.scalars import resolve
 from trainyard.yaml.sources import Sources
@@ -183,7 +184,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("clusters", nargs="*", metavar="CLUSTER", help="show these only; default all")
     parser.add_argument("--check", action="store_true", help="write nothing, and end with 1 where a list differs")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="how the jobs are shown")
-    parser.add_argument("--root", type=Path, default=Path(__file__).parents[3], help=argparse.SUPPRESS)
+    parser.add_argument("--root", type=Path, default=HOME, help=argparse.SUPPRESS)
     return parser
 
 

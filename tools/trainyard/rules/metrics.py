@@ -5,19 +5,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from trainyard.findings.finding import Severity
+from trainyard.home import HOME
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.unit import Unit
 from trainyard.rules.common.once import once
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.plain import entries, mapping, strings, text
 
-_FOLDER = Path(__file__).resolve().parents[3] / "schemas" / "metrics"
+_FOLDER = HOME / "schemas" / "metrics"
 _NAME = re.compile(r"\bDCGM_[A-Z0-9_]+\b")
 _COUNTED = re.compile(r"\b(?:rate|irate|increase)\(\s*(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)")
 _JOB_LABEL = re.compile(r"\b(?P<name>kube_job_\w+)\{[^{}]*?(?<![\w])job\s*(?:=~|=)\s*\"(?P<value>[^\"]*)\"")

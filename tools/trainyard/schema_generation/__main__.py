@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainyard import commandline
 from trainyard.errors import EXIT_CLEAN, EXIT_FINDINGS, Fault
+from trainyard.home import HOME
 from trainyard.schema_generation import drift, generate, write
 from trainyard.schema_generation.changes import changed_fields
 
@@ -41,28 +42,27 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _update(options: argparse.Namespace) -> int:
-    home = Path(__file__).resolve().parents[3]
     if options.definitions is not None:
         from trainyard.schema_generation.definitions import write_definitions
 
-        commandline.say(f"{write_definitions(home, _go(home), options.definitions)} definitions of custom resources")
+        commandline.say(f"{write_definitions(HOME, _go(), options.definitions)} definitions of custom resources")
         return EXIT_CLEAN
-    files = generate(home, _go(home))
-    changes = drift(home / "schemas", files)
-    fields = changed_fields(home / "schemas", files) if changes else {}
+    files = generate(HOME, _go())
+    changes = drift(HOME / "schemas", files)
+    fields = changed_fields(HOME / "schemas", files) if changes else {}
     for line in changes:
         commandline.say("\n  ".join([line, *fields.get(line.partition(" ")[2], [])]))
     if options.check:
         return EXIT_FINDINGS if changes else EXIT_CLEAN
-    write(home / "schemas", files)
+    write(HOME / "schemas", files)
     size = sum(len(text.encode()) for text in files.values())
     commandline.say(f"{len(files)} schemas, {size / 1e6:.1f} MB, {len(changes)} changed")
     return EXIT_CLEAN
 
 
-def _go(home: Path) -> str:
+def _go() -> str:
     """The Go that the set-up installed, which it does where PATH has none that is new enough, else the one on PATH."""
-    installed = home / ".tools" / "go" / "go" / "bin" / "go"
+    installed = HOME / ".tools" / "go" / "go" / "bin" / "go"
     found = str(installed) if installed.is_file() else shutil.which("go")
     if found is None:
         raise Fault("go is not on PATH and not in .tools: run tools/lint-jobs once, it sets Go up")

@@ -13,6 +13,7 @@ from pathlib import Path as File
 from typing import Any
 
 from trainyard.findings.finding import Severity
+from trainyard.home import HOME
 from trainyard.objects.objects import Object
 from trainyard.objects.remedy import Remedy
 from trainyard.objects.unit import Unit
@@ -237,7 +238,7 @@ def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem
 
     `home` holds schemas/; the default is this repository. Fault where a schema cannot be used.
     """
-    schemas = (home or File(__file__).resolve().parents[3]) / "schemas"
+    schemas = (home or HOME) / "schemas"
     return [
         problem
         for index, unit in enumerate(units)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from trainyard import commandline
 from trainyard.errors import Fault, UsageError
 from trainyard.findings.finding import Severity
+from trainyard.home import HOME
 
 if TYPE_CHECKING:
     from trainyard.controlplane.client import User
@@ -152,7 +153,7 @@ def with_server(root: Path, outcome: "Outcome") -> "Outcome":
 
 def build(part: str = "controlplane") -> None:
     """Build the control plane, or its controllers, where that was not done yet; it says how long that takes."""
-    bootstrap = Path(__file__).parents[2] / "bootstrap.py"
+    bootstrap = HOME / "tools" / "bootstrap.py"
     done = subprocess.run([sys.executable, "-I", bootstrap, part], stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
         raise Fault(f"{part} was not built")

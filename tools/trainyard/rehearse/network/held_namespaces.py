@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.errors import Fault
+from trainyard.home import PACKAGE
 
 _HOLDER = "trainyard.rehearse.network.holder"
-_PACKAGES = Path(__file__).resolve().parents[3]
 _ENDED = "the process that holds the rehearsal's network has ended"
 
 
@@ -45,7 +45,7 @@ class HeldNamespaces:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd="/",
-            env={**os.environ, "PYTHONPATH": str(_PACKAGES)},
+            env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
             start_new_session=True,
         )
         told = self._hear()

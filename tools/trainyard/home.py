@@ -1,0 +1,13 @@
+"""Where the files lie that the programs need beside their code: schemas, and programs that were built.
+
+In a checkout that is the repository. An installed package brings its own, in the folder `installed` of the package.
+"""
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+IS_INSTALLED = (PACKAGE / "installed").is_dir()
+HOME = PACKAGE / "installed" if IS_INSTALLED else PACKAGE.parents[1]
+"""Holds schemas/; in a checkout also base/, docs/ and whatever else the repository has."""
+BUILT = HOME if IS_INSTALLED else HOME / ".tools"
+"""Holds bin/; in a checkout also the environments and the control plane."""
