@@ -4,6 +4,7 @@
     python3 tools/bootstrap.py test            the linter, and a Python environment for the tests
     python3 tools/bootstrap.py report          the linter's programs, and a Python environment for tools/bench-report
     python3 tools/bootstrap.py fuzz            the linter's programs, and a Python environment with the fuzzer
+    python3 tools/bootstrap.py wheel           the linter's programs, and a Python environment that builds its wheels
     python3 tools/bootstrap.py controlplane    the linter, and an API server with its controllers, built from source
     python3 tools/bootstrap.py controllers     the controllers of every kind of job, built from source for the tests
     python3 tools/bootstrap.py workflows       Argo Workflows, built from source for the tests

@@ -21,7 +21,7 @@ from trainyard.kustomize.render import render
 from trainyard.objects.objects import Object
 from trainyard.objects.unit import Unit
 from trainyard.policy import job_folder
-from trainyard.verify import gitops
+from trainyard.verify.dry_run import gitops
 from trainyard.verify.pods import CONTROLLER, pod_of
 from trainyard.workload.of_unit import workloads
 

@@ -24,7 +24,7 @@ from trainyard.objects.objects import Object
 from trainyard.policy.files import stream
 from trainyard.policy.job_folder import POLICIES
 from trainyard.schemas.schema import schema_of
-from trainyard.verify import gitops, wait_for
+from trainyard.verify.dry_run import gitops, wait_for
 
 pytestmark = pytest.mark.controlplane
 

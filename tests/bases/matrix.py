@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.said import said
 from trainyard.docs.matrix import WAYS, clusters
-from trainyard.repository import listed
+from trainyard.repository import list_command
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "jobs/research/gpt2-124m"
@@ -65,5 +65,5 @@ def replaced(text: str, old: str, new: str) -> str:
 
 def list_jobs(root: Path) -> None:
     """Run tools/list-jobs."""
-    told = said(listed.main, "--root", root)
+    told = said(list_command.main, "--root", root)
     assert told.code == 0, told.errors

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from tests.cli.command import HOME
-from trainyard.__main__ import COMMANDS
+from trainyard import __version__
+from trainyard.__main__ import COMMANDS, OF_LINT, SHORT
 
 pytestmark = pytest.mark.commands
 
@@ -31,16 +32,30 @@ def test_each_command_has_its_own_help(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [((), "which command?"), (("lint",), "no command is called lint"), (("--all",), "--all")]
+    ("arguments", "words"), [((), "which command?"), (("lnt",), "no command is called lnt"), (("--all",), "--all")]
 )
 def test_what_is_no_command_is_refused_with_a_list(arguments: tuple[str, ...], words: str) -> None:
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
-    assert "lint-jobs" in done.stderr
+    assert "usage: trainyard {bench-report,diff,explain,export-policy,lint,list," in done.stderr
 
 
 def test_help_lists_the_commands() -> None:
     done = run("--help")
     assert done.returncode == 0
-    assert all(command in done.stdout for command in COMMANDS)
+    assert all(command in done.stdout for command in (*SHORT, *OF_LINT))
+
+
+@pytest.mark.parametrize("short", SHORT)
+def test_a_short_name_is_the_command(short: str) -> None:
+    assert run(short, "--help").stdout == run(SHORT[short], "--help").stdout
+
+
+@pytest.mark.parametrize("word", OF_LINT)
+def test_a_subcommand_of_the_linter_may_stand_alone(word: str) -> None:
+    assert run(word, "--help").stdout == run("lint-jobs", word, "--help").stdout
+
+
+def test_the_version() -> None:
+    assert run("--version").stdout == f"trainyard {__version__}\n"

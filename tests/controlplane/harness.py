@@ -17,7 +17,7 @@ from trainyard.kustomize.rendered import rendered_folder
 from trainyard.objects.objects import Object
 from trainyard.objects.unit import Unit
 from trainyard.repository.discover import Target, TargetKind
-from trainyard.verify import wait_for
+from trainyard.verify.dry_run import wait_for
 from trainyard.workload.model import Workload
 from trainyard.workload.of_unit import workloads
 from trainyard.yaml.sources import Sources

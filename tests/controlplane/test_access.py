@@ -13,7 +13,7 @@ from tests.controlplane.harness import HOME, Ground, ground_for, unit_of, worklo
 from trainyard.controlplane import Refused
 from trainyard.controlplane.client import User
 from trainyard.objects.unit import Unit
-from trainyard.verify import gitops
+from trainyard.verify.dry_run import gitops
 from trainyard.verify.pods import pod_of
 from trainyard.workload.model import Workload
 

@@ -13,7 +13,7 @@ from trainyard.controlplane import Refused
 from trainyard.controlplane.client import STRATEGIC, Client
 from trainyard.objects.objects import Object
 from trainyard.objects.unit import Unit
-from trainyard.verify import gitops
+from trainyard.verify.dry_run import gitops
 
 pytestmark = pytest.mark.controlplane
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from tests.gitops.folders import HOME
-from trainyard.repository.listed import main as list_jobs
+from trainyard.repository.list_command import main as list_jobs
 
 CLUSTER = "gpu-east"
 JOB = "jobs/research/llama-8b-sft"

@@ -13,7 +13,8 @@ from tests.gitops.hostile import git
 from tests.gitops.repositories import add_cluster, add_job
 from trainyard.gitops.fetched import fetched_otherwise, shadowed
 from trainyard.kustomize.kustomization import files_read
-from trainyard.repository.listed import PARTS, main
+from trainyard.repository.list_command import main
+from trainyard.repository.listed import PARTS
 from trainyard.yaml.sources import Sources
 
 LLAMA = "jobs/research/llama"

@@ -10,7 +10,8 @@ import yaml
 from tests.gitops.folders import HOME
 from tests.gitops.repositories import KUSTOMIZATION, add_cluster, add_job
 from trainyard.errors import InputError
-from trainyard.repository.listed import all_jobs, list_file, listed, main
+from trainyard.repository.list_command import main
+from trainyard.repository.listed import all_jobs, list_file, listed
 from trainyard.yaml.sources import Sources
 
 FILE = "jobs/research/x/kustomization.yaml"

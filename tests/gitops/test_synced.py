@@ -8,7 +8,8 @@ import pytest
 from tests.gitops.repositories import add_cluster, add_job
 from trainyard.findings.finding import Finding
 from trainyard.gitops.synced import unsynced
-from trainyard.repository.listed import HEAD, main
+from trainyard.repository.list_command import main
+from trainyard.repository.listed import HEAD
 from trainyard.yaml.sources import Sources
 
 LLAMA, VIT = "jobs/research/llama", "jobs/vision/vit-l"

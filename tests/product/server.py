@@ -8,7 +8,7 @@ from typing import Any
 from trainyard.controlplane import Client, Refused, running
 from trainyard.controlplane.definitions import load_definitions
 from trainyard.objects.unit import Unit
-from trainyard.verify import gitops
+from trainyard.verify.dry_run import gitops
 from trainyard.verify.pods import CONTROLLER, pod_of
 from trainyard.workload.of_unit import workloads
 

@@ -13,7 +13,7 @@ import pytest
 from tests.schemas.conftest import HERE, HOME, unit_of
 from trainyard.objects.objects import Object
 from trainyard.objects.unit import Unit
-from trainyard.schema_generation import generated_paths
+from trainyard.schema_generation.generated import generated_paths
 from trainyard.schemas.expressions import RULES
 from trainyard.schemas.schema import check, schema_of
 

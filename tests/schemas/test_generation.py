@@ -10,8 +10,8 @@ import pytest
 
 from tests.schemas.conftest import HOME
 from trainyard.errors import Fault
-from trainyard.schema_generation import MARK, drift, generate, write
 from trainyard.schema_generation.fold import fold, to_text
+from trainyard.schema_generation.generated import MARK, drift, generate, write
 from trainyard.schema_generation.sources import download, read_sources
 from trainyard.schema_generation.structure import QUANTITY, StructureError, core, custom
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,11 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (place / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(HOME / name, place / "clone" / name)
     (place / "home").mkdir()
+    (place / "path").mkdir()
+    # The Python of somebody who installed nothing: whatever package is in that of the tests must not be found.
+    python = place / "path/python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
     return place
 
 
@@ -45,7 +51,7 @@ def started(clone: Path, program: str, *arguments: str) -> subprocess.CompletedP
     done = subprocess.run(
         [clone / "clone/tools" / program, *arguments],
         cwd=clone / "clone",
-        env={"PATH": os.environ["PATH"], "HOME": str(clone / "home")},
+        env={"PATH": f"{clone / 'path'}:{os.environ['PATH']}", "HOME": str(clone / "home")},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

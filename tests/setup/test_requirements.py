@@ -12,38 +12,40 @@ from tests.setup.conftest import HOME, Run
 
 pytestmark = pytest.mark.commands
 
-EXTRAS = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+_PROJECT = tomllib.loads((HOME / "pyproject.toml").read_text())
+ASKED = {"lint": _PROJECT["project"]["dependencies"], **_PROJECT["dependency-groups"]}
+"""What each file is compiled of."""
 
 
-def entries(extra: str) -> list[str]:
+def entries(name: str) -> list[str]:
     """The requirements of a compiled file, each with its hashes on one line."""
-    text = (HOME / f"requirements/{extra}.txt").read_text().replace("\\\n", " ")
+    text = (HOME / f"requirements/{name}.txt").read_text().replace("\\\n", " ")
     return [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
 
 
-def pins(extra: str) -> dict[str, str]:
-    found = (re.match(r"(\S+?)==(\S+)", entry) for entry in entries(extra))
+def pins(name: str) -> dict[str, str]:
+    found = (re.match(r"(\S+?)==(\S+)", entry) for entry in entries(name))
     return {pin[1]: pin[2] for pin in found if pin}
 
 
-def test_there_is_one_file_an_extra() -> None:
-    assert sorted(EXTRAS) == sorted(path.stem for path in (HOME / "requirements").iterdir())
+def test_there_is_one_file_a_group() -> None:
+    assert sorted(ASKED) == sorted(path.stem for path in (HOME / "requirements").iterdir())
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_every_requirement_is_pinned_by_hash(extra: str) -> None:
-    text = (HOME / f"requirements/{extra}.txt").read_text()
+@pytest.mark.parametrize("name", ASKED)
+def test_every_requirement_is_pinned_by_hash(name: str) -> None:
+    text = (HOME / f"requirements/{name}.txt").read_text()
 
     assert text.splitlines()[1] == "#    tools/lock"
     assert "://" not in text
-    assert all(re.match(r"[a-z0-9-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", entry) for entry in entries(extra))
+    assert all(re.match(r"[a-z0-9-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", entry) for entry in entries(name))
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_the_pins_fit_what_pyproject_asks(extra: str) -> None:
-    pinned = pins(extra)
+@pytest.mark.parametrize("name", ASKED)
+def test_the_pins_fit_what_pyproject_asks(name: str) -> None:
+    pinned = pins(name)
 
-    asked = [Requirement(text) for text in EXTRAS[extra]]
+    asked = [Requirement(text) for text in ASKED[name]]
 
     assert [str(one) for one in asked if not one.specifier.contains(pinned.get(one.name, "0"))] == []
 

@@ -20,6 +20,7 @@ TARGETS = (
     "test",
     "report",
     "fuzz",
+    "wheel",
     "trainer",
     "controlplane",
     "controllers",
@@ -84,6 +85,8 @@ class SetUp:
                 return self._programs(), self._environment("report")
             case "fuzz":
                 return self._programs(), self._environment("fuzz")
+            case "wheel":
+                return self._programs(), self._environment("wheel")
             case "trainer":
                 return (self._environment("trainer", "trainer-test", source_only=("deepspeed",)),)
             case "controlplane":

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, Fault, InputError, UsageError
+from trainyard.home import IS_INSTALLED, as_called
 
 Progress = Callable[[str], None]
 """Is told what is being done, and empty text at the end."""
@@ -51,7 +52,11 @@ class Parser(argparse.ArgumentParser):
     """Takes no abbreviation, shows the epilog as it is written, and refuses a command line in one line."""
 
     def __init__(self, **settings: Any) -> None:
-        """The settings of an ArgumentParser."""
+        """The settings of an ArgumentParser; `prog` is named as in a checkout."""
+        for name in ("description", "epilog"):
+            settings[name] = as_called(settings.get(name) or "")
+        if IS_INSTALLED and "prog" in settings:
+            settings["prog"] = as_called(f"tools/{settings['prog']}")
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **settings})
 
     def error(self, message: str) -> NoReturn:

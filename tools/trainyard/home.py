@@ -3,6 +3,7 @@
 In a checkout that is the repository. An installed package brings its own, in the folder `installed` of the package.
 """
 
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -11,3 +12,8 @@ HOME = PACKAGE / "installed" if IS_INSTALLED else PACKAGE.parents[1]
 """Holds schemas/; in a checkout also base/, docs/ and whatever else the repository has."""
 BUILT = HOME if IS_INSTALLED else HOME / ".tools"
 """Holds bin/; in a checkout also the environments and the control plane."""
+
+
+def as_called(text: str) -> str:
+    """A text whose `tools/lint-jobs` is what its reader can run: that in a checkout, `trainyard lint` elsewhere."""
+    return re.sub(r"\btools/([a-z]+)-jobs?\b", r"trainyard \1", text) if IS_INSTALLED else text

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,11 @@ from trainyard import __version__
 from trainyard.commandline import TRACEBACK, Parser, output, progress, say
 from trainyard.errors import EXIT_BAD_INPUT, EXIT_CLEAN, EXIT_FAULT, EXIT_FINDINGS, EXIT_INTERRUPTED, Fault, UsageError
 from trainyard.findings.finding import Severity
+from trainyard.home import IS_INSTALLED, as_called
 
 if TYPE_CHECKING:
     from trainyard.commandline import Progress
+    from trainyard.findings.finding import Finding
     from trainyard.fixes.rounds import FixResult
     from trainyard.lint.outcome import Outcome
     from trainyard.report import Report
@@ -78,9 +81,9 @@ def _command(arguments: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace", line_buffering=False, write_through=False)
     if arguments[:1] == ["explain"]:
-        return _print(_explain(arguments[1:]))
+        return _print(as_called(_explain(arguments[1:])))
     if arguments[:1] == ["rules"]:
-        return _print(_rules(arguments[1:]))
+        return _print(as_called(_rules(arguments[1:])))
     if arguments[:1] == ["export-policy"]:
         return _print(_export_policy(arguments[1:]))
     return _lint(parser().parse_args(arguments))
@@ -153,7 +156,12 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-cache", action="store_true", help="judge everything anew, and keep nothing")
     parser.add_argument("--workers", type=int, metavar="N", help="renderer processes (default: one a core)")
-    parser.add_argument("--server", action="store_true", help="ask a real API server too, as tools/verify-jobs does")
+    if IS_INSTALLED:
+        parser.set_defaults(server=False)
+    else:
+        parser.add_argument(
+            "--server", action="store_true", help="ask a real API server too, as tools/verify-jobs does"
+        )
     return parser
 
 
@@ -212,7 +220,7 @@ def _lint(options: argparse.Namespace) -> int:
     level, fail_on = Severity[options.level.upper()], Severity[options.fail_on.upper()]
     shown = min(level, fail_on)
     report = Report(
-        findings=tuple(finding for finding in outcome.findings if finding.severity >= shown),
+        findings=tuple(_as_called(finding) for finding in outcome.findings if finding.severity >= shown),
         units=outcome.units,
         suppressed=outcome.suppressed,
         cached=outcome.cached,
@@ -229,6 +237,13 @@ def _lint(options: argparse.Namespace) -> int:
         return _diff(made, report)
     _write(report, outputs, options.color)
     return report.exit_code
+
+
+def _as_called(finding: "Finding") -> "Finding":
+    """The finding with the commands that it names as its reader can run them."""
+    if not IS_INSTALLED:
+        return finding
+    return replace(finding, message=as_called(finding.message), help=as_called(finding.help))
 
 
 def _fixes(

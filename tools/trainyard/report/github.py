@@ -3,6 +3,7 @@
 from typing import TextIO
 
 from trainyard.findings.finding import Finding, Severity
+from trainyard.home import as_called
 from trainyard.report import Look, Report
 from trainyard.report.escape import visible, visible_lines
 from trainyard.report.summary import count, summary
@@ -52,7 +53,7 @@ def _command(finding: Finding) -> str:
         message += visible_lines(f"help: {finding.help}")
     if finding.fix is not None and finding.fix.edits:
         option = "--fix" if finding.fix.safe else "--fix=unsafe"
-        message += visible_lines(f"fixed by: tools/lint-jobs {option}")
+        message += visible_lines(as_called(f"fixed by: tools/lint-jobs {option}"))
     shown = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{_LEVELS[finding.severity]} {shown}::{_data(chr(10).join(message))}"
 

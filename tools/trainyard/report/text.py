@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from trainyard.findings.finding import Finding, Place, Severity
+from trainyard.home import as_called
 from trainyard.report import Look, Report
 from trainyard.report.escape import visible, visible_lines
 from trainyard.report.snippet import snippet
@@ -83,7 +84,7 @@ def _notes(finding: Finding) -> Iterator[tuple[str, list[str]]]:
         yield listed[0], [visible(listed[1])]
     if finding.help:
         yield "help", visible_lines(finding.help)
-    yield "see", [f"tools/lint-jobs explain {visible(finding.rule)}"]
+    yield "see", [as_called(f"tools/lint-jobs explain {visible(finding.rule)}")]
 
 
 def _paint(text: str, code: str, color: bool) -> str:

@@ -1,16 +1,13 @@
 """list-jobs: which jobs a cluster has, and the list of them that its Flux reads, since Flux finds none by itself."""
 
-import argparse
 import json
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainyard.errors import EXIT_FINDINGS, InputError, UsageError
+from trainyard.errors import InputError
 from trainyard.findings.finding import Position
-from trainyard.home import HOME
 from trainyard.yaml.nodes import Node
 from trainyard.yaml.scalars import resolve
 from trainyard.yaml.sources import Sources
@@ -155,57 +152,6 @@ def listed(sources: Sources, cluster: str) -> dict[str, Position]:
     return found
 
 
-_EXAMPLES = """\
-examples:
-  tools/list-jobs                      shows every cluster's jobs, and writes its list
-  tools/list-jobs gpu-east             shows those of one cluster
-  tools/list-jobs --check              writes nothing, and ends with 1 where a list differs
-
-exit codes: 0 the lists are right, 1 with --check they are not, 2 a job that names no cluster
-"""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line of list-jobs. Returns the exit code."""
-    from trainyard import commandline
-
-    return commandline.run("list-jobs", lambda: _list(parser().parse_args(arguments)))
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line. It needs the standard library alone: it is judged before the set-up."""
-    from trainyard import commandline
-
-    parser = commandline.Parser(
-        prog="list-jobs",
-        description="Says which jobs each cluster has, and writes the list of them that its Flux reads.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument("clusters", nargs="*", metavar="CLUSTER", help="show these only; default all")
-    parser.add_argument("--check", action="store_true", help="write nothing, and end with 1 where a list differs")
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="how the jobs are shown")
-    parser.add_argument("--root", type=Path, default=HOME, help=argparse.SUPPRESS)
-    return parser
-
-
-def _list(options: argparse.Namespace) -> int:
-    from trainyard.commandline import say
-    from trainyard.report.output import write_text
-
-    root = options.root.resolve()
-    jobs = all_jobs(root, Sources(root))
-    asked = _asked(root, options.clusters)
-    stale = [name for name in clusters_with_flux(root) if _is_stale(root, name, jobs)]
-    if not options.check:
-        for name in stale:
-            write_text(root / list_file(name), listing(job for job in jobs if job.cluster == name))
-    for name in stale:
-        said = "differs from jobs/: run tools/list-jobs" if options.check else "written"
-        print(f"{list_file(name)}: {said}", file=sys.stderr)
-    say(_shown({name: [job.folder for job in jobs if job.cluster == name] for name in asked}, options.format))
-    return EXIT_FINDINGS if stale and options.check else 0
-
-
 def _second_resource(sources: Sources, file: str) -> Node | None:
     documents = sources.documents(file)
     return documents[0].at(("resources", 1)) if documents else None
@@ -220,23 +166,10 @@ def _scalar(name: str) -> str:
     return name if resolve(name, None, plain=True)[0] == "str" else json.dumps(name)
 
 
-def _asked(root: Path, names: Sequence[str]) -> list[str]:
-    known = clusters(root)
-    for name in names:
-        if name not in known:
-            raise UsageError(f"there is no cluster {name!a}: clusters/ holds {', '.join(known) or 'none'}")
-    return list(dict.fromkeys(names)) or known
-
-
-def _is_stale(root: Path, cluster: str, jobs: Sequence[Job]) -> bool:
+def is_stale(root: Path, cluster: str, jobs: Sequence[Job]) -> bool:
+    """Whether the list of a cluster is missing, or not what `listing` gives."""
     try:
         written = (root / list_file(cluster)).read_text()
     except FileNotFoundError:
         return True
     return written != listing(job for job in jobs if job.cluster == cluster)
-
-
-def _shown(jobs: dict[str, list[str]], form: str) -> str:
-    if form == "json":
-        return json.dumps(jobs, indent=2)
-    return "\n".join("\n  ".join([cluster, *folders]) for cluster, folders in jobs.items())

@@ -9,8 +9,6 @@ from pathlib import Path
 from trainyard import commandline
 from trainyard.errors import EXIT_CLEAN, EXIT_FINDINGS, Fault
 from trainyard.home import HOME
-from trainyard.schema_generation import drift, generate, write
-from trainyard.schema_generation.changes import changed_fields
 
 _EXAMPLES = """\
 examples:
@@ -42,6 +40,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _update(options: argparse.Namespace) -> int:
+    from trainyard.schema_generation.changes import changed_fields
+    from trainyard.schema_generation.generated import drift, generate, write
+
     if options.definitions is not None:
         from trainyard.schema_generation.definitions import write_definitions
 

@@ -78,7 +78,7 @@ def _verify(options: argparse.Namespace) -> int:
     from trainyard.report.terminal import columns, wants_color
     from trainyard.repository.discover import NO_JOB, STDIN, discover, repository_root
     from trainyard.rules.index import all_rules
-    from trainyard.verify import verify
+    from trainyard.verify.dry_run import verify
     from trainyard.yaml.sources import Sources, decoded
 
     if options.webhooks and options.context is not None:
@@ -138,7 +138,7 @@ def with_server(root: Path, outcome: "Outcome") -> "Outcome":
     from trainyard.findings.merged import order
     from trainyard.repository.discover import STDIN, discover
     from trainyard.rules.server import REJECTS, WARNS
-    from trainyard.verify import verify
+    from trainyard.verify.dry_run import verify
     from trainyard.yaml.sources import Sources
 
     names = [unit for unit in outcome.units if unit != STDIN]
