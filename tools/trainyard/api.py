@@ -20,11 +20,12 @@ def lint(*paths: StrPath) -> tuple[Finding, ...]:
     where a program that is needed is missing or breaks.
     """
     from trainyard.lint.pipeline import lint as judge
-    from trainyard.repository.discover import discover, repository_root
+    from trainyard.repository.asked import asked
+    from trainyard.repository.discover import repository_root
 
     cwd, words = Path.cwd(), [os.fspath(path) for path in paths]
     root = repository_root(cwd, words)
-    return tuple(judge(root, discover(words, root, cwd)).findings)
+    return tuple(judge(root, asked(root, cwd, words)).findings)
 
 
 def render(folder: StrPath) -> list[dict[str, Any]]:

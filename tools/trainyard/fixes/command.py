@@ -19,7 +19,8 @@ from trainyard.lint.masked import without_tokens
 from trainyard.lint.outcome import Outcome
 from trainyard.lint.pipeline import lint
 from trainyard.report.escape import inert, visible
-from trainyard.repository.discover import Discovery, Target, TargetKind
+from trainyard.repository.asked import readable
+from trainyard.repository.discover import SETTINGS, Discovery, Target, TargetKind
 from trainyard.repository.listed import PARTS
 from trainyard.rules.index import all_rules
 from trainyard.yaml.sources import Sources
@@ -84,7 +85,8 @@ def _targets(found: Iterable[Target], outcome: Outcome, fixable: Iterable[Findin
 def _copy(root: Path, targets: Iterable[Target], copy: Path) -> None:
     """Copy the parts of a repository that targets lie in or read."""
     sources = Sources(root)
-    files: set[str] = set()
+    own = readable(root)
+    files: set[str] = set() if own is None else {SETTINGS, own.baseline or SETTINGS}
     for target in targets:
         files.update(target.files or (f"{target.name}/",))
         if target.kind is not TargetKind.MANIFESTS:

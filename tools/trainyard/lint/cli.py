@@ -33,6 +33,7 @@ examples:
   tools/lint-jobs some/overlay manifests.yaml         a folder with a kustomization, and a manifest file
   kubectl get job train -o yaml | tools/lint-jobs -   standard input
   tools/lint-jobs --changed main                      the jobs that this branch touches
+  tools/lint-jobs --write-baseline                    in another layout: tell from now on what is new
   tools/lint-jobs --shard 2/4                         a quarter of the jobs, for one of four machines
   tools/lint-jobs --format text --format sarif=lint-jobs.sarif
   tools/lint-jobs --fix jobs/research/llama-8b-sft    writes the safe fixes, then says what is left
@@ -110,7 +111,10 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"lint-jobs {__version__}", help="show the version")
     parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="job folder, kustomization, manifest or `-`; default jobs/"
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="job folder, kustomization, manifest or `-`; default jobs/, or what trainyard.yaml or Git names",
     )
     parser.add_argument(
         "--changed", metavar="BASE", help="only what differs from this git revision, or in a range A..B"
@@ -154,6 +158,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--shard", metavar="I/N", help="the I-th of N parts of the targets: N runs with I from 1 judge all of them"
     )
+    parser.add_argument(
+        "--write-baseline",
+        action="store_true",
+        help="write what is found to the baseline that trainyard.yaml names; from then on it is not told",
+    )
     parser.add_argument("--no-cache", action="store_true", help="judge everything anew, and keep nothing")
     parser.add_argument("--workers", type=int, metavar="N", help="renderer processes (default: one a core)")
     if IS_INSTALLED:
@@ -169,7 +178,8 @@ def _lint(options: argparse.Namespace) -> int:
     from trainyard.limits import FILE_BYTES
     from trainyard.lint.pipeline import lint
     from trainyard.report import Report
-    from trainyard.repository.discover import STDIN, discover, repository_root
+    from trainyard.repository.asked import asked, readable, without
+    from trainyard.repository.discover import STDIN, repository_root
 
     if options.pre_commit and options.changed is not None:
         raise UsageError("--pre-commit says itself what changed: leave --changed out")
@@ -192,9 +202,9 @@ def _lint(options: argparse.Namespace) -> int:
 
         range = for_pre_commit(root, options.paths, os.environ)
         changed: str | Range | None = range
-        found = survey(root, changed_files(root, range))
+        found = without(survey(root, changed_files(root, range)), readable(root))
     else:
-        changed, found = options.changed, discover(options.paths, root, cwd)
+        changed, found = options.changed, asked(root, cwd, options.paths)
     live = progress()
     judge = partial(
         lint,
@@ -213,6 +223,8 @@ def _lint(options: argparse.Namespace) -> int:
         made = _fixes(root, found, outcome, options, live)
         if made.after and not options.diff:
             outcome = judge()
+    if options.write_baseline:
+        return _write_baseline(root, outcome)
     if options.server:
         from trainyard.verify.command import with_server
 
@@ -244,6 +256,24 @@ def _as_called(finding: "Finding") -> "Finding":
     if not IS_INSTALLED:
         return finding
     return replace(finding, message=as_called(finding.message), help=as_called(finding.help))
+
+
+def _write_baseline(root: Path, outcome: "Outcome") -> int:
+    """Write what was found to the file that trainyard.yaml calls the baseline. UsageError where it names none."""
+    from trainyard.lint.settings import baseline_text
+    from trainyard.report.output import write_text
+    from trainyard.report.summary import count
+    from trainyard.repository.asked import readable
+    from trainyard.repository.discover import SETTINGS
+
+    own = readable(root)
+    if own is None or not own.baseline:
+        raise UsageError(f"--write-baseline: say `baseline: trainyard-baseline.json` in {root / SETTINGS}")
+    if not (root / own.baseline).resolve().is_relative_to(root.resolve()):
+        raise UsageError(f"--write-baseline: {own.baseline} lies outside the repository {root}")
+    text = baseline_text(outcome.findings, outcome.suppressed, own.baseline)
+    write_text(root / own.baseline, text)
+    return _print(f"{own.baseline}: {count(text.count(chr(10)) - 2, 'finding')}")
 
 
 def _fixes(

@@ -18,7 +18,7 @@ from trainyard.gitops.synced import altered_lists, synced_otherwise, unsynced
 from trainyard.lint.judge import Judge
 from trainyard.lint.outcome import Outcome, conclude
 from trainyard.lint.result import input_finding
-from trainyard.repository.discover import NO_JOB, STDIN, Discovery, TargetKind
+from trainyard.repository.discover import NO_JOB, SETTINGS, STDIN, Discovery, TargetKind
 from trainyard.yaml.sources import Sources, decoded
 
 if TYPE_CHECKING:
@@ -93,10 +93,21 @@ def lint(
     judgements = told_by_no_job(judge.judgements(targets), {target.name for target in applied}, sources)
     exempt = exemptions(root, sources)
     beside += exempt.findings
+    own = None
+    if sources.is_file(SETTINGS):
+        from trainyard.lint.settings import settings, settled
+        from trainyard.rules.index import all_rules
+
+        try:
+            own = settings(root, sources)
+        except InputError as error:
+            errors.append(error)
     unread = [input_finding(error, error.file) for error in (*errors, *exempt.errors)]
     whole = found.whole and changed is None and count == 1 and not errors
     uncounted = {target.name for target in applied}
     outcome = conclude(sources, unread + edits + beside, judgements, whole, uncounted, exempt.entries)
+    if own is not None:
+        outcome = settled(own, outcome, all_rules(), whole=whole)
     if not outcome.units:
         none = NO_JOB if changed is None else f"no job reads what changed since {range.text}"
         return replace(outcome, note=none)

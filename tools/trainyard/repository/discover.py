@@ -3,9 +3,10 @@
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trainyard.errors import InputError, UsageError
@@ -13,6 +14,8 @@ from trainyard.errors import InputError, UsageError
 KUSTOMIZATION_NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
+SETTINGS = "trainyard.yaml"
+"""How a repository of another layout is judged, at its root (trainyard.lint.settings)."""
 
 _BEGINNING = 64 * 1024
 """Bytes of a job.yaml in which its kind is looked for."""
@@ -246,6 +249,12 @@ def is_trainyard(root: Path) -> bool:
     if os.path.isfile(root / "base/run/training-job.yaml"):
         return True
     return any(_is_training_job(file) for file in root.glob("jobs/*/*/job.yaml"))
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """True of what a pattern stands for, and of what lies below it. `*` stands for any text, `/` included."""
+    folders = [pattern.rstrip("/") for pattern in patterns]
+    return any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*") for pattern in folders)
 
 
 def has_kustomization(folder: Path) -> bool:

@@ -22,6 +22,8 @@ from trainyard.yaml.sources import Sources
 _GROUP = re.compile(r"^(?:apiVersion: *|\s*\"apiVersion\": *)[\"']?([^\s\"',/]*)", re.MULTILINE)
 _KIND = re.compile(r"^(?:kind: *|\s*\"kind\": *)[\"']?(\w+)", re.MULTILINE)
 _KUSTOMIZE = "kustomize.config.k8s.io"
+_OURS = "trainyard.dev"
+"""The group of settings, which no cluster gets."""
 
 
 def survey(root: Path, differing: Collection[str]) -> Discovery:
@@ -78,7 +80,9 @@ def _outside_charts(files: Collection[str]) -> list[str]:
 
 
 def _is_manifest(sources: Sources, file: str) -> bool:
-    return file.endswith(MANIFEST_SUFFIXES) and bool(_group(sources, file) and _kind(sources, file))
+    if not file.endswith(MANIFEST_SUFFIXES) or not _kind(sources, file):
+        return False
+    return _group(sources, file) not in ("", _OURS)
 
 
 def _group(sources: Sources, file: str) -> str:

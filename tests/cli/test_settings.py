@@ -1,0 +1,226 @@
+"""trainyard.yaml: how a repository of another layout is judged, and what it asks not to be told."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Repository
+
+pytestmark = pytest.mark.commands
+
+HEAD = "apiVersion: trainyard.dev/v1alpha1\nkind: LintSettings\n"
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec:
+  parallelism: 1
+  completions: 1
+  backoffLimit: -1
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: main, image: "registry.example.com/any:1", command: [python, train.py]}
+"""
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Repository:
+    """A repository of another layout: a wrong Job in two folders, a kustomization around a third."""
+    root = tmp_path / "repository"
+    for folder in ("deploy", "legacy", "overlays/prod"):
+        (root / folder).mkdir(parents=True)
+        (root / folder / "job.yaml").write_text(JOB)
+    (root / "overlays/prod/kustomization.yaml").write_text("resources: [job.yaml]\n")
+    (root / "values.yaml").write_text("replicas: 2\n")
+    subprocess.run(["git", "init", "--quiet", "--template=", root], check=True)
+    return _added(Repository(root))
+
+
+def _added(repository: Repository, settings: str = "") -> Repository:
+    if settings:
+        (repository.root / "trainyard.yaml").write_text(HEAD + settings)
+    subprocess.run(["git", "add", "--all"], cwd=repository.root, check=True)
+    return repository
+
+
+def rules(repository: Repository, *paths: str) -> dict[str, list[str]]:
+    """The rules of what is told, by file."""
+    found: dict[str, list[str]] = {}
+    for finding in repository.report("--no-cache", *paths)["findings"]:
+        found.setdefault(finding["file"], []).append(finding["rule"])
+    return found
+
+
+@pytest.mark.claim("settings")
+def test_without_settings_what_git_tracks_is_judged(other: Repository) -> None:
+    (other.root / "untracked.yaml").write_text(JOB)
+
+    assert other.judged("--no-cache") == ["deploy", "legacy", "overlays/prod"]
+    assert rules(other).keys() == {"deploy/job.yaml", "legacy/job.yaml", "overlays/prod/job.yaml"}
+
+
+def test_a_repository_without_manifests_is_nothing_to_judge(other: Repository) -> None:
+    for file in other.root.rglob("*job.yaml"):
+        file.unlink()
+    (other.root / "overlays/prod/kustomization.yaml").unlink()
+    _added(other)
+
+    done = other.lint()
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("lint-jobs: Git tracks no manifest in ")
+
+
+@pytest.mark.claim("settings")
+@pytest.mark.parametrize(
+    ("settings", "judged"),
+    [
+        ("paths: [deploy]", {"deploy/job.yaml"}),
+        ("paths: [overlays/prod, legacy/job.yaml]", {"overlays/prod/job.yaml", "legacy/job.yaml"}),
+        ("exclude: [legacy]", {"deploy/job.yaml", "overlays/prod/job.yaml"}),
+        ("exclude: [legacy/, overlays/*]", {"deploy/job.yaml"}),
+        ("exclude: ['*/job.yaml']", {"overlays/prod/job.yaml"}),
+        ("paths: [.]\nexclude: [overlays, values.yaml]", {"deploy/job.yaml", "legacy/job.yaml"}),
+    ],
+)
+def test_where_the_manifests_are(other: Repository, settings: str, judged: set[str]) -> None:
+    assert rules(_added(other, settings)).keys() == judged
+
+
+def test_what_excludes_everything_is_no_pass(other: Repository) -> None:
+    done = _added(other, "exclude: [deploy]").lint("deploy")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "lint-jobs: trainyard.yaml leaves nothing to judge of what is named\n"
+
+
+@pytest.mark.claim("settings")
+def test_severities_and_what_is_ignored(other: Repository) -> None:
+    settings = """\
+levels: {JOB005: warning, STO001: error}
+ignore:
+- {rule: SEC004, reason: the registry pins what it serves}
+- {rule: JOB005, reason: it is rewritten next month, paths: [legacy]}
+"""
+    report = _added(other, settings).report("--no-cache", "deploy", "legacy")
+
+    severities = {(each["file"], each["rule"]): each["severity"] for each in report["findings"]}
+    assert severities[("deploy/job.yaml", "JOB005")] == "warning"
+    assert ("legacy/job.yaml", "JOB005") not in severities
+    assert "SEC004" not in {rule for _, rule in severities}
+    kept = {(each["file"], each["rule"], each["reason"], each["by"]["line"]) for each in report["suppressed"]}
+    assert kept == {
+        ("deploy/job.yaml", "SEC004", "the registry pins what it serves", 5),
+        ("legacy/job.yaml", "SEC004", "the registry pins what it serves", 5),
+        ("legacy/job.yaml", "JOB005", "it is rewritten next month", 6),
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("levls: {}", 'error[SCH003] unknown field "levls": did you mean "levels"?'),
+        ("levels: {JOB005: of}", "error[SCH003] levels.JOB005:"),
+        ("levels: {JOB05: info}", "error[SUP003] JOB05 is not a rule"),
+        ("levels: {INP001: info}", "error[SUP003] INP001 cannot be suppressed"),
+        ("ignore: [{rule: JOB005, reason: no}]", "error[SUP002] ignore of JOB005 gives a reason of fewer than 3 words"),
+        ("ignore: [{rule: JOB005}]", 'error[SCH003] ignore[0]: missing required field "reason"'),
+        ("baseline: ../old.json", "error[SCH003] baseline:"),
+        ("paths: [", "error: trainyard.yaml:"),
+    ],
+)
+def test_settings_that_are_wrong_are_told_at_their_line(other: Repository, settings: str, said: str) -> None:
+    done = _added(other, settings).lint("--no-cache", "deploy")
+
+    assert done.returncode in (1, 2)
+    assert said in done.stdout
+    assert "trainyard.yaml:3" in done.stdout or "trainyard.yaml:4" in done.stdout
+
+
+@pytest.mark.claim("settings-baseline")
+def test_what_was_there_before_is_not_told_and_what_is_new_is(other: Repository) -> None:
+    _added(other, "baseline: old/baseline.json\n")
+    (other.root / "old").mkdir()
+    before = other.report("--no-cache")
+
+    done = other.lint("--write-baseline")
+
+    count = len(before["findings"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"old/baseline.json: {count} findings\n", "")
+    after = _added(other).report("--no-cache")
+    assert after["findings"] == []
+    assert len(after["suppressed"]) == count
+    assert {each["by"]["file"] for each in after["suppressed"]} == {"old/baseline.json"}
+
+    file = other.root / "deploy/job.yaml"
+    file.write_text("# a line above moves nothing\n" + JOB.replace("completions: 1", "completions: -3"))
+    (told,) = other.report("--no-cache")["findings"]
+    assert (told["rule"], told["file"], told["line"]) == ("JOB005", "deploy/job.yaml", 7)
+
+
+def test_the_same_finding_once_more_is_told(other: Repository) -> None:
+    _added(other, "paths: [deploy]\nbaseline: baseline.json\n").lint("--write-baseline")
+    entry = json.loads((other.root / "baseline.json").read_text())["findings"][0]
+    (other.root / "deploy/again.yaml").write_text(JOB)
+
+    told = _added(other).report("--no-cache")["findings"]
+
+    assert entry["rule"] in {each["rule"] for each in told}
+    assert {each["file"] for each in told} == {"deploy/again.yaml"}
+
+
+def test_a_baseline_is_written_anew_with_what_is_left(other: Repository) -> None:
+    _added(other, "paths: [deploy]\nbaseline: baseline.json\n").lint("--write-baseline")
+    before = (other.root / "baseline.json").read_text()
+    (other.root / "deploy/job.yaml").write_text(JOB.replace("-1", "1"))
+
+    other.lint("--write-baseline")
+
+    after = (other.root / "baseline.json").read_text()
+    assert "JOB005" in before
+    assert "JOB005" not in after
+    assert set(after.splitlines()) < set(before.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("", "--write-baseline: say `baseline: trainyard-baseline.json` in "),
+        ("baseline: linked/out.json\n", "--write-baseline: linked/out.json lies outside the repository "),
+    ],
+)
+def test_a_baseline_has_its_place(other: Repository, tmp_path: Path, settings: str, said: str) -> None:
+    (other.root / "linked").symlink_to(tmp_path)
+
+    done = _added(other, settings).lint("deploy", "--write-baseline")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_what_is_ignored_is_not_fixed(other: Repository) -> None:
+    text = JOB.replace("restartPolicy: Never", "restartPolicy: never")
+    (other.root / "deploy/job.yaml").write_text(text)
+    assert "+      restartPolicy: Never" in other.lint("deploy", "--fix", "--diff").stdout
+
+    _added(other, "ignore: [{rule: JOB001, reason: the controller mends the case}]\n").lint("deploy", "--fix")
+
+    assert (other.root / "deploy/job.yaml").read_text() == text
+
+
+@pytest.mark.claim("settings-not-here")
+def test_in_the_layout_of_trainyard_they_are_refused(checkout: Repository) -> None:
+    (checkout.root / "trainyard.yaml").write_text(f"{HEAD}ignore: [{{rule: SEC001, reason: I would rather not}}]\n")
+
+    done = checkout.lint()
+
+    assert done.returncode == 2
+    assert (
+        "error: trainyard.yaml: is for repositories of another layout; "
+        "in this one clusters/<name>/suppressions.yaml silences findings"
+    ) in done.stdout
