@@ -70,6 +70,14 @@ def _arrows(objects: Mapping[str, Any], table: str) -> Iterator[Arrow]:
             yield source, select, _options(said), target
 
 
+def fills(listed: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What a table says, a row of it each: the object, its field, and what fills that."""
+    for objects in listed.values():
+        for object, fields in (objects or {}).items():
+            for field, value in _flat(fields):
+                yield object, field, value
+
+
 def _flat(fields: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
     for name, value in fields.items():
         path = f"{above}{name}"
