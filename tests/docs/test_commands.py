@@ -1,9 +1,10 @@
-"""Every command of docs/tutorial.md and docs/add-a-cluster.md runs, in its order, and prints what the page shows."""
+"""Every command of the pages that one follows step by step runs, in its order, and prints what the page shows."""
 
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,19 @@ pytestmark = pytest.mark.commands
 HOME = Path(__file__).resolve().parents[2]
 PAGES = HOME / "docs"
 PARTS = ("base", "overlays", "clusters", "jobs", "tools", "schemas", "requirements", "trainer")
+ALSO_WRITTEN = ("docs", "tests", "bench", "mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+"""What tools/update-docs reads and writes beside them."""
 LONGEST_SECONDS = 120
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def checkout(root: Path) -> Path:
+def checkout(root: Path, parts: Sequence[str] = PARTS) -> Path:
     """A clone of this repository as a newcomer has it, with the set-up done."""
-    for part in PARTS:
-        shutil.copytree(HOME / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(HOME / ".gitignore", root)
+    for part in (*parts, ".gitignore"):
+        if (HOME / part).is_dir():
+            shutil.copytree(HOME / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(HOME / part, root)
     (root / ".tools").symlink_to(HOME / ".tools")
     run(root, "git init -q -b main --template= && mkdir .git/info && echo /.tools > .git/info/exclude")
     run(root, "git add --all && git commit -q -m state")
@@ -56,13 +61,20 @@ def test_adding_a_cluster_prints_what_the_page_shows(tmp_path: Path) -> None:
     hold_commands(PAGES / "add-a-cluster.md", tmp_path)
 
 
-def hold_commands(page: Path, folder: Path) -> None:
-    """Run the commands of a page in a clone of its own, and compare what they print."""
-    root = checkout(folder / "trainyard")
+@pytest.mark.claim("adopt-pages-are-tests")
+@pytest.mark.parametrize("page", ["adopt", "adopt-eks", "adopt-gke", "adopt-roce", "own-program"])
+def test_adopting_it_prints_what_the_page_shows(page: str, tmp_path: Path) -> None:
+    hold_commands(PAGES / f"{page}.md", tmp_path, (*PARTS, *ALSO_WRITTEN))
+
+
+def hold_commands(page: Path, folder: Path, parts: Sequence[str] = PARTS) -> None:
+    """Run the commands of a page in a clone of its own, and compare what they print. `> ` goes on with a command."""
+    root = checkout(folder / "trainyard", parts)
 
     def replayed(block: re.Match[str]) -> str:
-        commands = re.findall(r"^\$ (.*)$", block[1], re.MULTILINE)
-        shown = [f"$ {command}\n{settled(run(root, command))}" for command in commands]
+        commands = re.findall(r"^\$ (.*(?:\n> .*)*)$", block[1], re.MULTILINE)
+        printed = [settled(run(root, command.replace("\n> ", "\n"))) for command in commands]
+        shown = [f"$ {command}\n{output}" for command, output in zip(commands, printed, strict=True)]
         return f"```console\n{''.join(shown)}```"
 
     hold(page, BLOCK.sub(replayed, page.read_text()))

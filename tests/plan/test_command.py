@@ -158,6 +158,7 @@ def test_the_curve_as_svg(checkout: Path) -> None:
     assert len(root.findall("{http://www.w3.org/2000/svg}circle")) == 3
 
 
+@pytest.mark.claim("own-program-is-not-forecast")
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
