@@ -60,6 +60,15 @@ def test_links_to_a_rule_lead_to_its_page(site: Path) -> None:
     assert linked <= {f"rules/{rule}.html" for rule in all_rules()}
 
 
+def test_the_list_of_rules_is_grouped_by_family(site: Path) -> None:
+    page = (site / "rules" / "index.html").read_text()
+    families = dict.fromkeys(rule[:3] for rule in all_rules())
+
+    assert re.findall(r'<h2 id="[^"]*">.* \(([A-Z]{3})\)', page) == list(families)
+    assert page.count("<table>") == len(families)
+    assert 'id="rules-filter"' in page
+
+
 def test_links_to_a_rule_lead_to_its_row_in_git() -> None:
     rows = set(re.findall(r'<a id="(\w+)"></a>', (HOME / "docs" / "rules" / "README.md").read_text()))
     for file in (HOME / "README.md", *(HOME / "docs").rglob("*.md")):
