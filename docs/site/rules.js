@@ -10,8 +10,9 @@ document.addEventListener("DOMContentLoaded", () => {
     choice("rules-severity", "Severity", ["error", "warning", "info"]) +
     choice("rules-fix", "Fix", ["safe", "unsafe", "none"]) +
     '<output id="rules-count" aria-live="polite"></output>';
-  const rows = [...document.querySelectorAll("table tbody tr")];
-  const groups = [...document.querySelectorAll("table")].map((table) => ({
+  const tables = [...place.parentElement.querySelectorAll("table")];
+  const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
+  const groups = tables.map((table) => ({
     rows: [...table.tBodies[0].rows],
     parts: [table, ...(table.previousElementSibling?.tagName === "H2" ? [table.previousElementSibling] : [])],
   }));
