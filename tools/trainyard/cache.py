@@ -44,15 +44,21 @@ _TOOL = (PACKAGE, HOME / "schemas", BUILT / "bin", HOME / "requirements" / "lint
 class Digests:
     """Content of the files under a root, each read once a run."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, unsaved: Mapping[str, str] | None = None) -> None:
+        """`unsaved` are texts that stand for those of files that are there, by path without symlinks."""
         self._root = root
         self._known: dict[str, str] = {}
+        self._unsaved = {name: text_digest(text) for name, text in (unsaved or {}).items()}
 
     def of(self, file: str) -> str:
         """sha256 of a file in hex, `folder`, `absent`, `other`, or `link:` and where a symlink points."""
         known = self._known.get(file)
         if known is None:
-            known = self._known[file] = _digest(os.path.join(self._root, file))
+            path = os.path.join(self._root, file)
+            known = _digest(path)
+            if self._unsaved and is_content(known):
+                known = self._unsaved.get(os.path.relpath(os.path.realpath(path), os.path.realpath(self._root)), known)
+            self._known[file] = known
         return known
 
     def listing(self, folder: str) -> str:

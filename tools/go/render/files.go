@@ -44,6 +44,8 @@ type bounds struct {
 type tree struct {
 	path string
 	root *os.Root
+	// unsaved are texts that stand for those of files that are there, by path without links.
+	unsaved map[string]string
 }
 
 func openTree(folder string) (*tree, error) {
@@ -204,7 +206,10 @@ func (f *files) read(at string) ([]byte, error) {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, f.refuse("%s is not a regular file", at)
 	}
-	content, err := io.ReadAll(io.LimitReader(file, f.bounds.fileBytes+1))
+	content, err := []byte(f.tree.unsaved[at]), error(nil)
+	if _, is := f.tree.unsaved[at]; !is {
+		content, err = io.ReadAll(io.LimitReader(file, f.bounds.fileBytes+1))
+	}
 	if err != nil {
 		return nil, f.refuse("%s: %s", at, reason(err))
 	}

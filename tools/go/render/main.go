@@ -2,7 +2,7 @@
 //
 // It reads folder names from standard input, one a line, relative to the folder given as -root, and writes one line of
 // JSON for each to standard output, in the order of the names. With -scripts, it reads shell scripts in the place of
-// folders, and says what they run. It is made for input from strangers: no path leaves the root, nothing is fetched,
+// folders, and says what they run. With -unsaved, an editor's texts stand for those of files. It is made for input from strangers: no path leaves the root, nothing is fetched,
 // started or written, and memory is bounded. See the constants below for its exit codes.
 package main
 
@@ -53,6 +53,7 @@ func main() {
 	flags.BoolVar(&extras.yaml, "yaml", false, "also give what kustomize build prints")
 	flags.BoolVar(&extras.positions, "positions", false, "also give the position of each scalar, as kustomize's engine has it")
 	scripts := flags.Bool("scripts", false, "follow scripts, and render nothing")
+	unsaved := flags.Bool("unsaved", false, "read a line of JSON first: texts that stand for those of files, by path")
 	memory := flags.Uint64("memory-bytes", 2<<30, "memory of this process; beyond it, it ends with exit code 3")
 	flags.Int64Var(&bounds.fileBytes, "file-bytes", 4<<20, "size of one file")
 	flags.IntVar(&bounds.nodes, "nodes", 200_000, "YAML nodes of one file, its aliases expanded")
@@ -71,7 +72,7 @@ func main() {
 	if *scripts {
 		err = serveScripts(os.Stdin, output)
 	} else {
-		err = serve(os.Stdin, output, *root, bounds, extras)
+		err = serveBelow(*root, *unsaved, os.Stdin, output, bounds, extras)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "render:", err)
@@ -79,12 +80,27 @@ func main() {
 	}
 }
 
-func serve(names io.Reader, output io.Writer, root string, bounds bounds, extras extras) error {
+func serveBelow(root string, unsaved bool, input io.Reader, output io.Writer, bounds bounds, extras extras) error {
 	tree, err := openTree(root)
 	if err != nil {
 		return err
 	}
 	defer tree.close()
+	if unsaved {
+		lines := bufio.NewReader(input)
+		first, err := lines.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(first, &tree.unsaved); err != nil {
+			return err
+		}
+		input = lines
+	}
+	return serve(input, output, tree, bounds, extras)
+}
+
+func serve(names io.Reader, output io.Writer, tree *tree, bounds bounds, extras extras) error {
 	lines := bufio.NewScanner(names)
 	encoder := json.NewEncoder(output)
 	encoder.SetEscapeHTML(false)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -34,8 +36,14 @@ func write(t *testing.T, contents map[string]string) string {
 
 func answers(t *testing.T, root string, bounds bounds, folders ...string) []result {
 	t.Helper()
+	return answersTo(t, strings.Join(folders, "\n"), false, root, bounds)
+}
+
+func answersTo(t *testing.T, input string, unsaved bool, root string, bounds bounds) []result {
+	t.Helper()
 	var output bytes.Buffer
-	if err := serve(strings.NewReader(strings.Join(folders, "\n")), &output, root, bounds, extras{yaml: true, positions: true}); err != nil {
+	extras := extras{yaml: true, positions: true}
+	if err := serveBelow(root, unsaved, strings.NewReader(input), &output, bounds, extras); err != nil {
 		t.Fatal(err)
 	}
 	var results []result
@@ -63,6 +71,38 @@ var fleets = map[string]string{
 		"properties": {"spec": {"type": "object", "properties": {"items": {"type": "array",
 			"items": {"type": "object"},
 			"x-kubernetes-patch-merge-key": "name", "x-kubernetes-patch-strategy": "merge"}}}}}}}`,
+}
+
+func TestAnUnsavedTextStandsForThatOfItsFile(t *testing.T) {
+	root := write(t, fleets)
+	if err := os.Symlink("fleet.yaml", filepath.Join(root, "without/link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{
+		"without/fleet.yaml":         fleet + "  - {name: typed, size: 3}\n",
+		"without/kustomization.yaml": "resources: [link.yaml]\n",
+		"without/../../elsewhere":    "never read",
+	}
+	first, err := json.Marshal(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := answersTo(t, string(first)+"\nwithout\n", true, root, roomy)[0]
+	saved := answers(t, root, roomy, "without")[0]
+
+	if !strings.Contains(typed.YAML, "name: typed") || strings.Contains(saved.YAML, "name: typed") {
+		t.Errorf("unsaved:\n%s\nsaved:\n%s", typed.YAML, saved.YAML)
+	}
+	digest := sha256.Sum256([]byte(texts["without/fleet.yaml"]))
+	if typed.Reads["without/fleet.yaml"] != hex.EncodeToString(digest[:]) {
+		t.Errorf("reads %v", typed.Reads)
+	}
+	if bounded := answersTo(t, string(first)+"\nwithout\n", true, root, bounds{fileBytes: 8}); bounded[0].Error == "" {
+		t.Error("a long text is taken")
+	}
+	if err := serveBelow(root, true, strings.NewReader("no JSON\n"), &bytes.Buffer{}, roomy, extras{}); err == nil {
+		t.Error("no texts are taken for some")
+	}
 }
 
 func TestSchemaOfOneFolderIsForgottenBeforeTheNext(t *testing.T) {

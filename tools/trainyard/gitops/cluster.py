@@ -116,7 +116,7 @@ class Platforms:
 
     def _of(self, folder: str) -> Platform | None:
         if folder not in self._known and self._may_render(folder):
-            (rendering,) = render(self._root, [folder])
+            (rendering,) = render(self._root, [folder], unsaved=self._sources.unsaved)
             self.keep(folder, rendering)
         found = self._known.get(folder)
         if isinstance(found, InputError):

@@ -53,11 +53,13 @@ def render(
     with_yaml: bool = False,
     program: Path = PROGRAM,
     arrived: Callable[[], None] = lambda: None,
+    unsaved: Mapping[str, str] | None = None,
 ) -> Iterator[Rendering]:
     """Render each folder, given relative to `root`, and yield the results in that order while the rest goes on.
 
     Folders are taken as the processes come to them, so whoever names them may still be at work on the next.
 
+    `unsaved` are texts that stand for those of files that are there, by path without symlinks.
     `arrived` is called when the next answer is there, before it is read. At most one process a core, or `workers`,
     runs; all end with the iterator. A folder that is wrong, slow or large
     gets a Rendering with an error. Fault if the program is missing or does not do as it should.
@@ -66,7 +68,7 @@ def render(
         raise Fault(f"{program} is missing: run tools/lint-jobs, which builds it")
     if not root.is_dir():
         raise Fault(f"{root} is not a folder to render in")
-    return _render(_Command(program, root, with_yaml), iter(folders), workers or _cores(), arrived)
+    return _render(_Command(program, root, with_yaml, unsaved or {}), iter(folders), workers or _cores(), arrived)
 
 
 def render_one(root: Path, folder: str) -> Rendering:
@@ -278,6 +280,7 @@ class _Command:
     program: Path
     root: Path
     with_yaml: bool
+    unsaved: Mapping[str, str]
 
     def start(self) -> "_Process":
         import os
@@ -292,6 +295,7 @@ class _Command:
             "rendered-bytes": limits.RENDERED_BYTES,
             "depth": limits.DOCUMENT_DEPTH,
             "yaml": str(self.with_yaml).lower(),
+            "unsaved": str(bool(self.unsaved)).lower(),
         }
         try:
             with unbounded():
@@ -309,6 +313,11 @@ class _Command:
         assert process.stdout
         os.set_blocking(process.stdout.fileno(), False)
         _widen(process.stdout)
+        if self.unsaved:
+            import json
+
+            with suppress(BrokenPipeError):  # the end of its output tells so in its turn
+                process.stdin.write(json.dumps(self.unsaved).encode() + b"\n")
         return _Process(process, process.stdin, process.stdout)
 
 

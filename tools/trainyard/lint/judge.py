@@ -273,7 +273,8 @@ class Judge:
             self.begin(job.target, "" if asked[0] is job else str(asked[0]))
 
         folders = self._folders(targets, asked, refused)
-        for rendering in render(self.root, folders, workers=self.workers, arrived=arrived):
+        unsaved = self.sources.unsaved
+        for rendering in render(self.root, folders, workers=self.workers, arrived=arrived, unsaved=unsaved):
             result = asked.popleft()
             if isinstance(result, str):
                 self.platforms.keep(result, rendering)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,16 +40,18 @@ def lint(
     workers: int | None = None,
     progress: Progress | None = None,
     stdin: bytes = b"",
+    unsaved: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Judge every target. Input errors are findings too, with `input_error` set, and stop their own target only.
 
+    `unsaved` are texts that stand for those of files that are there, by path without symlinks: an editor's.
     Of `shard` (i, n), from 1, every n-th target is judged; what is about no target is told by the first.
     UsageError where git does not know `changed`; Fault where a program that is needed is missing or breaks.
     """
     # What a job leaves behind is freed as its last name goes. Cycles are few, and looking for them often is dear.
     gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
-    sources = Sources(root)
-    digests = Digests(root)
+    sources = Sources(root, unsaved)
+    digests = Digests(root, unsaved)
     judge = Judge(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress)
     applied = entry_targets(root) if found.whole else []
     named = {target.name for target in found.targets}

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from trainyard import limits
@@ -13,8 +14,10 @@ from trainyard.yaml.nodes import Node, load_documents
 class Sources:
     """Reads files under `root`, each once. Paths are relative to it, with forward slashes."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, unsaved: Mapping[str, str] | None = None) -> None:
+        """`unsaved` are texts that stand for those of files that are there, by path without symlinks."""
         self.root = root
+        self.unsaved: Mapping[str, str] = unsaved or {}
         self._real_root = os.path.realpath(root)
         self._texts: dict[str, str | InputError] = {}
         self._lines: dict[str, list[str]] = {}
@@ -121,6 +124,8 @@ class Sources:
             raise InputError(_os_words(error), file) from None
         finally:
             os.close(descriptor)
+        if self.unsaved and (text := self.unsaved.get(os.path.relpath(self._real(path), self._real_root))) is not None:
+            data = text.encode()
         if len(data) > limits.FILE_BYTES:
             raise InputError(f"file grew beyond {limits.FILE_BYTES // 1024 // 1024} MiB while it was read", file)
         return decoded(data, file)
