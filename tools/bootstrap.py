@@ -1,6 +1,7 @@
 """Sets up what tools/lint-jobs and tools/test run on, in the ignored folder .tools.
 
     python3 tools/bootstrap.py lint            the linter: kustomize, kubeconform, the renderer, a Python environment
+    python3 tools/bootstrap.py lsp             the linter's programs, and a Python environment with the language server
     python3 tools/bootstrap.py test            the linter, and a Python environment for the tests
     python3 tools/bootstrap.py report          the linter's programs, and a Python environment for tools/bench-report
     python3 tools/bootstrap.py fuzz            the linter's programs, and a Python environment with the fuzzer

@@ -13,7 +13,11 @@ from tests.setup.conftest import HOME, Run
 pytestmark = pytest.mark.commands
 
 _PROJECT = tomllib.loads((HOME / "pyproject.toml").read_text())
-ASKED = {"lint": _PROJECT["project"]["dependencies"], **_PROJECT["dependency-groups"]}
+ASKED = {
+    "lint": _PROJECT["project"]["dependencies"],
+    **_PROJECT["project"]["optional-dependencies"],
+    **_PROJECT["dependency-groups"],
+}
 """What each file is compiled of."""
 
 

@@ -17,6 +17,7 @@ from set_up.workflows import workflows
 
 TARGETS = (
     "lint",
+    "lsp",
     "test",
     "report",
     "fuzz",
@@ -79,6 +80,8 @@ class SetUp:
         match target:
             case "lint":
                 return self._programs(), self._environment("lint")
+            case "lsp":
+                return self._programs(), self._environment("lsp")
             case "test":
                 return self._programs(), self._environment("lint"), self._environment("test")
             case "report":
