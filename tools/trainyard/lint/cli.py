@@ -87,7 +87,18 @@ def _command(arguments: Sequence[str]) -> int:
         return _print(as_called(_rules(arguments[1:])))
     if arguments[:1] == ["export-policy"]:
         return _print(_export_policy(arguments[1:]))
-    return _lint(parser().parse_args(arguments))
+    options = parser().parse_args(arguments)
+    if options.lsp:
+        return _serve(arguments)
+    return _lint(options)
+
+
+def _serve(arguments: Sequence[str]) -> int:
+    if len(arguments) > 1:
+        raise UsageError("--lsp stands alone: the editor says what is judged")
+    from trainyard.editor.command import serve
+
+    return serve()
 
 
 def _print(text: str) -> int:
@@ -165,6 +176,9 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-cache", action="store_true", help="judge everything anew, and keep nothing")
     parser.add_argument("--workers", type=int, metavar="N", help="renderer processes (default: one a core)")
+    parser.add_argument(
+        "--lsp", action="store_true", help="serve an editor: a language server on standard input and output"
+    )
     if IS_INSTALLED:
         parser.set_defaults(server=False)
     else:

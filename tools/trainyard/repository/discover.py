@@ -61,15 +61,16 @@ def repository_root(cwd: Path, paths: Sequence[str]) -> Path:
     folder with a .git or, where there is none, with a jobs/ folder.
     """
     here = Path(os.path.realpath(cwd))
-    own = _checkout(here)
+    own = checkout(here)
     for path in paths[:1]:
         there = Path(os.path.normpath(cwd / path))  # a symlink of this checkout does not choose another
         if path != STDIN and (own is None or not there.is_relative_to(own)):
-            own = _checkout(Path(os.path.realpath(there))) or own
+            own = checkout(Path(os.path.realpath(there))) or own
     return own or here
 
 
-def _checkout(start: Path) -> Path | None:
+def checkout(start: Path) -> Path | None:
+    """The nearest folder with a .git, at `start` or above it, or where there is none, with a jobs/ folder."""
     for mark in (".git", "jobs"):
         for folder in (start, *start.parents):
             if os.path.isdir(folder / mark) or (mark == ".git" and os.path.isfile(folder / mark)):
@@ -171,7 +172,7 @@ class _Search:
         Where the layout is not Trainyard's, jobs/ is a folder as any other. Where it is, Argo CD and Flux apply every
         folder in place as a job: it is judged as one, whatever its job.yaml says.
         """
-        if self.trainyard and _is_job_place(name.removesuffix("/job.yaml")):
+        if self.trainyard and is_job_place(name.removesuffix("/job.yaml")):
             return True
         return has_kustomization(folder) and _is_training_job(folder / "job.yaml")
 
@@ -225,7 +226,7 @@ def _unfit(folder: Path, name: str) -> InputError | None:
     return None
 
 
-def _is_job_place(name: str) -> bool:
+def is_job_place(name: str) -> bool:
     """jobs/<team>/<job> is where a job folder is expected, whatever it holds."""
     parts = name.split("/")
     return len(parts) == 3 and parts[0] == "jobs"

@@ -26,16 +26,17 @@ _OURS = "trainyard.dev"
 """The group of settings, which no cluster gets."""
 
 
-def survey(root: Path, differing: Collection[str]) -> Discovery:
+def survey(root: Path, differing: Collection[str], sources: Sources | None = None) -> Discovery:
     """Every job where the layout is Trainyard's. In any other, each kustomization that no other one reads, and the
     manifests beside a file that differs which no kustomization reads.
 
     Only files that git tracks count. What is not a Kubernetes object and the templates of a Helm chart are passed over,
-    and so are manifests beside a kustomization that cannot be followed: they may be patches.
+    and so are manifests beside a kustomization that cannot be followed: they may be patches. `sources` are what files
+    hold, where that is not what was saved.
     """
     if is_trainyard(root):
         return discover([], root, root)
-    sources = Sources(root)
+    sources = sources or Sources(root)
     files = _outside_charts(tracked_files(root))
     folders, parts, read, lost = set(), set(), set(), set()
     for file in files:
@@ -58,7 +59,7 @@ def survey(root: Path, differing: Collection[str]) -> Discovery:
     manifests: dict[str, list[str]] = {}
     for file in files:
         folder = _folder(file)
-        if folder not in near or file in read or folder in lost or not _is_manifest(sources, file):
+        if folder not in near or file in read or folder in lost or not is_manifest(sources, file):
             continue
         # Beside a kustomization, which has the folder's name, each goes by its own.
         manifests.setdefault(file if folder in folders else folder, []).append(file)
@@ -79,7 +80,8 @@ def _outside_charts(files: Collection[str]) -> list[str]:
     return sorted(file for file in files if not file.startswith(charts) and hidden.search(file) is None)
 
 
-def _is_manifest(sources: Sources, file: str) -> bool:
+def is_manifest(sources: Sources, file: str) -> bool:
+    """True for a file whose name and text are those of a Kubernetes object, and not of the linter's own settings."""
     if not file.endswith(MANIFEST_SUFFIXES) or not _kind(sources, file):
         return False
     return _group(sources, file) not in ("", _OURS)
