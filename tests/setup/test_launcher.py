@@ -56,6 +56,17 @@ def test_a_fresh_set_up_is_not_looked_at_again(ready: Path, run: Run, path_with:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_an_editors_server_has_a_python_of_its_own(ready: Path, run: Run, path_with: Callable[..., str]) -> None:
+    helped = run(ready / "tools/lint-jobs", "--lsp", "--help")
+    refused = run(ready / "tools/lint-jobs", "--lsp", "--no-such-option")
+    asked = run(ready / "tools/lint-jobs", "--lsp", PATH=path_with(python3=NO_SET_UP))
+
+    assert (helped.returncode, helped.stdout.startswith("usage: lint-jobs")) == (0, True)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert not (ready / ".tools/lsp").exists()
+    assert asked.returncode == 99
+
+
 @pytest.mark.parametrize(
     "changed",
     [
