@@ -1,6 +1,8 @@
 """job.yaml and the fact sheets against our own schemas, with the lines."""
 
 import json
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,9 @@ import jsonschema_rs
 import pytest
 
 from tests.schemas.conftest import HERE, HOME, Snapshot
+from trainer import sources
+from trainer.errors import ConfigError
+from trainer.sources import KEYS
 from trainyard.errors import Fault
 from trainyard.findings.finding import Finding, Severity
 from trainyard.kustomize.jobfile import check_facts
@@ -116,3 +121,85 @@ def parts(schema: Any) -> list[dict[str, Any]]:
         part for key, value in schema.items() if key not in ("default", "examples", "enum") for part in parts(value)
     ]
     return [schema, *below] if "type" in schema or "enum" in schema else below
+
+
+FORMS: dict[str, Callable[[int], str]] = {
+    "plain": str,
+    "float": lambda value: f"{value}.0",
+    "exponent": lambda value: f"{value}e0",
+    "thousands": lambda value: f"{value / 1000:.3f}e3",
+    "underscore": lambda value: f"{str(value)[0]}_{str(value)[1:]}",
+    "underscore at the end": lambda value: f"{value}_",
+    "plus": lambda value: f"+{value}",
+    "hexadecimal": hex,
+    "octal": oct,
+    "octal of YAML 1.1": lambda value: f"0{value:o}",
+    "binary": bin,
+    "tagged float": lambda value: f"!!float {value}",
+    "quoted, tagged": lambda value: f'!!int "{value}"',
+}
+
+
+def integers(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field that holds an integer, by its path below the schema."""
+    for name, below in schema.get("properties", {}).items():
+        if "integer" in below.get("type", ()):
+            yield f"{path}{name}", below
+        yield from integers(below, f"{path}{name}.")
+
+
+def written(path: str, text: str) -> str:
+    """A TrainingJob in which one field below spec is written in that way."""
+    beside = ", rule: linear, baseLearningRate: 1e-3" if path == "learningRateScaling.baseBatch" else ""
+    for name in reversed(path.split(".")):
+        text = f"{{{name}: {text}{beside}}}"
+        beside = ""
+    return f"apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: a}}\nspec: {text}\n"
+
+
+JOB_SCHEMA = json.loads((HOME / "schemas/trainyard.dev/trainingjob_v1alpha1.json").read_bytes())
+INTEGERS = dict(integers(JOB_SCHEMA["properties"]["spec"]))
+TRAINERS = {known.job: known for known in KEYS.values() if known.job in INTEGERS}
+
+
+def trainer_reads(path: str, text: str) -> int | None:
+    """What the trainer makes of the text that the wiring copies to its variable."""
+    try:
+        config = sources.dump(sources.read([], {TRAINERS[path].variable: text}))
+    except ConfigError:
+        return None
+    value: int = config[TRAINERS[path].name]
+    return value
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("path", INTEGERS)
+def test_an_integer_is_written_as_what_reads_it_reads_it(path: str, form: str) -> None:
+    """kustomize copies the text: the trainer's own parser judges its keys, and the others are to be in plain digits."""
+    value = max(12, INTEGERS[path].get("minimum", 0))
+    (document,) = load_documents(written(path, FORMS[form](value)), "job.yaml")
+    node = document.at(("spec", *path.split(".")))
+    assert node is not None
+    is_read = trainer_reads(path, node.text) == value if path in TRAINERS else node.text == str(value)
+    is_integer = node.tag == "int"
+
+    found = list(check_facts(document, "TrainingJob"))
+
+    assert [finding.rule for finding in found] == ([] if is_read and is_integer else ["SCH003"])
+    for finding in found:
+        assert finding.place.path == f"spec.{path}"
+        assert finding.place.position == node.mark
+        assert finding.help == f"write {value}"
+
+
+@pytest.mark.parametrize(("kind", "file"), [("Cluster", CLUSTERS[0]), ("Fabric", FABRICS[0])])
+def test_integers_of_a_cluster_and_a_fabric_are_held_to_it(kind: str, file: Path) -> None:
+    text = re.sub(r"^( +[\w./-]+: )([1-9][0-9]*)( *(?:#.*)?)$", r"\1\2.0\3", file.read_text(), flags=re.MULTILINE)
+    (document,) = load_documents(text, file.name)
+
+    found = list(check_facts(document, kind))
+
+    assert found
+    assert {finding.message.partition(":")[2] for finding in found} <= {
+        f" expected an integer, found the number {value}.0" for value in range(1, 5000)
+    }
