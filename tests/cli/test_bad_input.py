@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import GPT2, LLAMA, POD, Repository, command, environment
+from tests.cli.command import GPT2, HOME, LLAMA, POD, Repository, command, environment
 
 pytestmark = pytest.mark.commands
 
@@ -175,6 +176,86 @@ def test_every_broken_file_of_a_folder_is_told(empty: Repository) -> None:
     files = [finding["file"] for finding in empty.report("some")["findings"]]
 
     assert files == ["some/a.yaml", "some/b.yaml"]
+
+
+TWICE = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec:
+  backoffLimit: 1
+  backoffLimit: -2
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: a
+        image: example.com/trainer:1
+        env:
+        - {name: NCCL_DEBUGG, value: INFO, value: WARN}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: b}
+dat: {c: d}
+"""
+
+
+def test_a_key_that_stands_twice_is_told_at_its_place_and_the_rest_is_judged(empty: Repository) -> None:
+    empty.write("job.yaml", TWICE)
+    empty.write("other/job.yaml", POD.replace("metadata:", "metadata: {name: x}\nmetadata:"))
+
+    report = empty.report("job.yaml", "other")
+
+    told = [(found["file"], found["line"], found["rule"]) for found in report["findings"]]
+    assert report["summary"]["exit_code"] == 2
+    assert [each for each in told if each[2] == "INP001"] == [
+        ("job.yaml", 6, "INP001"), ("job.yaml", 14, "INP001"), ("other/job.yaml", 4, "INP001"),
+    ]  # fmt: skip
+    assert {("job.yaml", 6, "JOB005"), ("job.yaml", 14, "ENV002"), ("job.yaml", 19, "SCH001")} <= set(told)
+
+
+def test_a_file_in_which_a_key_stands_twice_is_not_fixed(empty: Repository) -> None:
+    empty.write("job.yaml", TWICE)
+
+    done, shown = (empty.lint("--fix=unsafe", *diff, "job.yaml") for diff in ((), ("--diff",)))
+
+    assert (done.returncode, shown.returncode) == (2, 2)
+    assert (empty.root / "job.yaml").read_text() == TWICE
+    assert "a key of the file stands twice: remove one of the two first" in shown.stderr
+    assert "@@" not in shown.stdout
+
+
+CASES_TOLD = sorted((HOME / "tests/cases").glob("*/*.yaml"))
+
+
+@pytest.mark.parametrize("case", CASES_TOLD[:: len(CASES_TOLD) // 10], ids=lambda case: case.stem)
+def test_what_is_judged_is_what_the_last_value_says(case: Path, empty: Repository) -> None:
+    """Findings are those of the file without the first of two values, each a line further down for each of those."""
+    kind = re.compile(r"^kind:", re.MULTILINE)
+    text = case.read_text()
+    empty.write("once/a.yaml", kind.sub("#\nkind:", text))
+    empty.write("twice/a.yaml", kind.sub("kind: Nothing\nkind:", text))
+
+    once, twice = (
+        [
+            (found["line"], found["column"], found["rule"], found["message"])
+            for found in empty.report(folder)["findings"]
+            if found["rule"] != "INP001"
+        ]
+        for folder in ("once", "twice")
+    )
+
+    assert twice == once
+
+
+def test_of_more_keys_that_stand_twice_than_anybody_reads_the_first_are_told(empty: Repository) -> None:
+    empty.write("a.yaml", POD + "---\n" + "a: 1\n" * 5000)
+
+    findings = empty.report("a.yaml")["findings"]
+
+    assert len([each for each in findings if "stands twice" in each["message"]]) == 1000
+    assert "has more than 1000 keys that stand twice" in {each["message"] for each in findings}
 
 
 @pytest.mark.parametrize(

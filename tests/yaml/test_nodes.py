@@ -228,6 +228,22 @@ def test_what_cannot_be_read(text: str) -> None:
     assert str(caught.value) == f"file.yaml:{CANNOT_BE_READ[text]}"
 
 
+def test_keys_that_stand_twice_are_collected_and_the_last_value_counts() -> None:
+    twice: list[InputError] = []
+    text = 'a: 1\nb: &b {c: 1, c: 2}\na: {d: 1}\nd: *b\n"a": 3\n---\na: [{e: 1, e: 2}]\n'
+
+    documents = load_documents(text, "file.yaml", twice)
+
+    assert [document.plain() for document in documents] == [{"a": 3, "b": {"c": 2}, "d": {"c": 2}}, {"a": [{"e": 2}]}]
+    assert list(map(str, twice)) == [
+        'file.yaml:2:14: key "c" stands twice in one map; the first stands on line 2',
+        'file.yaml:3:1: key "a" stands twice in one map; the first stands on line 1',
+        'file.yaml:5:1: key "a" stands twice in one map; the first stands on line 1',
+        'file.yaml:7:12: key "e" stands twice in one map; the first stands on line 7',
+    ]
+    assert [node.mark.line for node in (documents[0].at(("a",)),) if node is not None and node.mark] == [5]
+
+
 def test_depth() -> None:
     assert load("[" * limits.DOCUMENT_DEPTH + "]" * limits.DOCUMENT_DEPTH).value is not None
     with pytest.raises(InputError, match=r"file.yaml:1:65: nested deeper than 64 levels"):

@@ -47,6 +47,8 @@ def canvas_of(sources: Sources, file: str) -> Canvas:
         return found
     try:
         text = sources.text(file).removeprefix("\ufeff")
+        if sources.twice(file):
+            raise Refusal("a key of the file stands twice: remove one of the two first")
     except InputError:
         raise Refusal("its file cannot be read") from None
     check_breaks(text)

@@ -27,7 +27,7 @@ def patched_by(sources: Sources, file: str) -> str:
         if file in _resources(listing):
             return ""
     has_one = any(directive in sources.text(file) for directive in _DIRECTIVES)
-    return "a patch" if has_one and any(map(_directs, sources.documents(file))) else ""
+    return "a patch" if has_one and any(map(_directs, sources.manifests(file))) else ""
 
 
 def completed_by(sources: Sources, file: str) -> str:

@@ -224,12 +224,14 @@ class Judge:
         target = result.target
         if target.kind is not TargetKind.MANIFESTS:
             return None
+        is_broken = False
         for file in target.files:
             try:
-                self.sources.documents(file)
+                result.fail_each(self.sources.twice(file))
             except InputError as error:
+                is_broken = True
                 result.fail(error)
-        if result.findings:
+        if is_broken:
             return None
         with result.failing():
             files = self._objects_of(result)

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -70,6 +70,10 @@ LINTER_BROKE = declare(
         1 job passes
     """,
 )
+
+
+_OF_ONE_RULE = limits.FINDINGS // 5
+"""Findings of one rule that are told of a target, or keys that stand twice of a file."""
 
 
 def input_finding(error: InputError, unit: str) -> Finding:
@@ -142,6 +146,13 @@ class Result:
         """The target cannot be judged further."""
         self.findings.append(input_finding(error, self.target.name))
 
+    def fail_each(self, twice: Sequence[InputError]) -> None:
+        """Keys of one file stand twice, so that it is judged in part."""
+        for error in twice[:_OF_ONE_RULE]:
+            self.fail(error)
+        if len(twice) > _OF_ONE_RULE:
+            self.fail(InputError(f"has more than {_OF_ONE_RULE} keys that stand twice", twice[0].file))
+
     @contextmanager
     def failing(self) -> Iterator[None]:
         """What goes wrong in here ends the judgement of this target alone. A Fault is one of every target."""
@@ -169,9 +180,9 @@ class Result:
         InputError where the target has too many. Of one rule, those beyond a fifth of that are left out.
         """
         self.told[rule.id] += 1
-        if self.told[rule.id] > limits.FINDINGS // 5:
-            if self.told[rule.id] == limits.FINDINGS // 5 + 1:
-                most = f"has more than {limits.FINDINGS // 5} findings of {rule.id}: the rest is left out"
+        if self.told[rule.id] > _OF_ONE_RULE:
+            if self.told[rule.id] == _OF_ONE_RULE + 1:
+                most = f"has more than {_OF_ONE_RULE} findings of {rule.id}: the rest is left out"
                 self.fail(InputError(most, self.target.name))
             return
         if len(self.findings) >= limits.FINDINGS:

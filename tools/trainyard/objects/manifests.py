@@ -52,10 +52,13 @@ def place_in(root: Node, path: Path, at_key: bool) -> Position | None:
 
 
 def read_manifests(name: str, files: Sequence[str], sources: Sources) -> tuple[Unit, ManifestOrigin]:
-    """Objects of some files, `kind: List` taken apart. InputError where one is not an object, or there is none."""
+    """Objects of some files, `kind: List` taken apart. InputError where one is not an object, or there is none.
+
+    Of a key that stands twice the last value counts; `sources.twice` tells of it.
+    """
     nodes: list[Node] = []
     for file in files:
-        for document in sources.documents(file):
+        for document in sources.manifests(file):
             nodes.extend(_objects(document, file))
     if not nodes:
         raise InputError("holds no Kubernetes object", name)

@@ -53,6 +53,8 @@ def load(root: Path, path: str, cwd: Path, scale: Scale, work: Path) -> Rehearsa
         raise UsageError(f"{path} holds {len(found.targets) or 'no'} targets; name one job folder or manifest file")
     target, sources = found.targets[0], Sources(root)
     if target.kind is TargetKind.MANIFESTS:
+        for file in target.files:
+            sources.documents(file)  # no rehearsal of one of two values
         unit, origin = read_manifests(target.name, target.files, sources)
         return _plain(target.name, unit, origin, sources, scale)
     return _folder(root, target, sources, scale, work)

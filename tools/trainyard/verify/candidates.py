@@ -105,6 +105,8 @@ class Shelf:
             try:
                 if target.kind is TargetKind.MANIFESTS:
                     self._put(each, read_manifests(target.name, target.files, self._sources)[0])
+                    twice = (error for file in target.files for error in self._sources.twice(file))
+                    each.findings += (input_finding(error, target.name) for error in twice)
                     continue
                 load_graph(self._sources, target.name)
             except InputError as error:

@@ -147,11 +147,12 @@ class Node:
         return Node(self.value, self.raw, key_raw, self.style, self.text, self.tag)
 
 
-def load_documents(text: str, file: str) -> list[Node]:
+def load_documents(text: str, file: str, twice: list[InputError] | None = None) -> list[Node]:
     """Every document of a file that holds something.
 
     InputError, with line and column, for what cannot be read: broken YAML, a key that stands twice or is not a string,
-    and what goes beyond `limits` in bytes, depth, or nodes once aliases are expanded.
+    and what goes beyond `limits` in bytes, depth, or nodes once aliases are expanded. With `twice`, errors for keys
+    that stand twice are put there, and the last value counts, as for kubectl.
     """
     if len(text) > limits.FILE_BYTES:
         raise InputError(f"file is larger than {limits.FILE_BYTES // 1024 // 1024} MiB", file)
@@ -160,7 +161,7 @@ def load_documents(text: str, file: str) -> list[Node]:
     if bad is not None:
         line, column, name = bad
         raise InputError(f"control character {name} may not stand in YAML", file, line, column)
-    return _Builder(Source(file, text), None).documents()
+    return _Builder(Source(file, text), None, twice).documents()
 
 
 def load_embedded(node: Node, source_lines: Sequence[str] | None = None) -> Node | None:
@@ -201,7 +202,7 @@ def _position(raw: RawMark | None) -> Mark | None:
 class _Frame:
     """A map or list that is being read."""
 
-    __slots__ = ("anchor", "key", "key_raw", "keys", "merges", "node", "size")
+    __slots__ = ("anchor", "firsts", "key", "key_raw", "keys", "merges", "node", "size")
 
     def __init__(self, node: Node, anchor: str | None) -> None:
         self.node = node
@@ -210,17 +211,23 @@ class _Frame:
         self.key: str | None = None
         self.key_raw: RawMark | None = None
         self.merges: list[Node] | None = None
+        self.firsts: dict[str, RawMark | None] = {}
+        """Where keys that stand twice stood first."""
 
 
 _MERGE = "<<"
 
 
 class _Builder:
-    """Reads one text. `inside` places the marks where the text is a string in another file."""
+    """Reads one text. `inside` places the marks where the text is a string in another file.
 
-    def __init__(self, source: Source, inside: Inside | None) -> None:
+    Errors for keys that stand twice are put into `twice`, or raised where it is None.
+    """
+
+    def __init__(self, source: Source, inside: Inside | None, twice: list[InputError] | None = None) -> None:
         self.source = source
         self.inside = inside
+        self.twice = twice
         self.anchors: dict[str, tuple[Node, int]] = {}
         self.open_anchors: set[str] = set()
         self.stack: list[_Frame] = []
@@ -303,8 +310,12 @@ class _Builder:
         raw = self._raw(event.start_mark, event.end_mark)
         seen = frame.node.value.get(text)
         if seen is not None:
-            first = f"; the first stands on line {seen.key_raw[1]}" if seen.key_raw is not None else ""
-            raise self._fail(f'key "{text}" stands twice in one map{first}', event.start_mark)
+            first = frame.firsts.setdefault(text, seen.key_raw)
+            where = f"; the first stands on line {first[1]}" if first is not None else ""
+            error = self._fail(f'key "{text}" stands twice in one map{where}', event.start_mark)
+            if self.twice is None:
+                raise error
+            self.twice.append(error)
         if event.anchor:
             self.anchors[event.anchor] = (Node(text, raw, None, style, text, "str"), 1)
         frame.key, frame.key_raw = text, raw

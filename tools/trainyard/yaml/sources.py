@@ -21,7 +21,8 @@ class Sources:
         self._real_root = os.path.realpath(root)
         self._texts: dict[str, str | InputError] = {}
         self._lines: dict[str, list[str]] = {}
-        self._documents: dict[str, list[Node] | InputError] = {}
+        self._documents: dict[str, tuple[list[Node], list[InputError]] | InputError] = {}
+        """Documents, and the keys that stand twice in them."""
         self._real_folders: dict[str, str] = {}
         self.kept: dict[tuple[str, str], object] = {}
         """What other modules derive from files and want to keep as long as the files: by module and folder."""
@@ -60,11 +61,29 @@ class Sources:
         return found
 
     def documents(self, file: str) -> list[Node]:
-        """YAML documents of a file. They are shared: copy a node before changing it."""
+        """YAML documents of a file. They are shared: copy a node before changing it.
+
+        InputError for a file that cannot be read, or in which a key stands twice: kustomize refuses both.
+        """
+        documents, twice = self._read_documents(file)
+        if twice:
+            raise twice[0]
+        return documents
+
+    def manifests(self, file: str) -> list[Node]:
+        """The same, but of a key that stands twice the last value counts: so kubectl reads plain manifests."""
+        return self._read_documents(file)[0]
+
+    def twice(self, file: str) -> list[InputError]:
+        """Keys of a file that stand twice, in their order. InputError where it cannot be read."""
+        return self._read_documents(file)[1]
+
+    def _read_documents(self, file: str) -> tuple[list[Node], list[InputError]]:
         found = self._documents.get(file)
         if found is None:
             try:
-                found = load_documents(self.text(file), file)
+                twice: list[InputError] = []
+                found = load_documents(self.text(file), file, twice), twice
             except InputError as error:
                 found = error
             self._documents[file] = found
