@@ -112,7 +112,7 @@ def index_needed(item: Object) -> Iterator[Problem]:
     """A Job counts or names its indices, and has none.
 
     backoffLimitPerIndex, maxFailedIndexes and successPolicy are for Jobs with completionMode Indexed, and an Indexed
-    Job says its completions. The API server refuses other combinations.
+    Job that says its parallelism says its completions. The API server refuses other combinations.
 
     Bad:
         kind: Job
@@ -133,9 +133,11 @@ def index_needed(item: Object) -> Iterator[Problem]:
             said = f"{' and '.join(fields)} need{'s' * (len(fields) == 1)} completionMode Indexed"
             yield Problem(said, first, tuple(others), "set completionMode: Indexed", _indexed(job))
         written = word(job.spot.below("completionMode")) == "Indexed"
-        if written and not job.in_runtime and value_at(job.spot.below("completions")) is None:
+        is_counted = value_at(job.spot.below("parallelism")) is not None  # without either, both are filled in as 1
+        if written and is_counted and not job.in_runtime and value_at(job.spot.below("completions")) is None:
             spot = job.spot.below("completionMode")
-            yield Problem("an Indexed Job must say its completions", spot, help="set completions to its pods")
+            message = "an Indexed Job with a parallelism must say its completions"
+            yield Problem(message, spot, help="set completions to its pods")
         failed = job.spot.below("maxFailedIndexes")
         if value_at(failed) is not None and value_at(job.spot.below("backoffLimitPerIndex")) is None:
             yield Problem("maxFailedIndexes needs backoffLimitPerIndex", failed, help="set both or none")
