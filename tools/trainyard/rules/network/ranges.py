@@ -7,8 +7,11 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
 from trainyard.rules.common.parts import items, part, word, words
+from trainyard.rules.common.places import value_at
 from trainyard.rules.registry import Problem, rule
 
+_MAPPED = 96
+"""Bits before an address of IPv4 in one of IPv6."""
 _DIRECTIONS = {"ingress": "from", "egress": "to"}
 
 
@@ -54,9 +57,12 @@ def address_range_refused(item: Object) -> Iterator[Problem]:
         for spot, text in (*_text(block.below("cidr")), *words(block.below("except"))):
             found = _range(text)
             if found is None:
-                yield Problem(f"{text} is not a range of addresses", spot, help="write one such as 10.60.0.0/16")
+                message = f"{text or 'an empty text'} is not a range of addresses"
+                yield Problem(message, spot, help="write one such as 10.60.0.0/16")
             elif spot.path[-1] == "cidr":
                 whole = found
+            elif found == whole:
+                yield Problem(f"{text} is left out of itself", spot, (), "leave out a smaller range in it")
             elif whole is not None and not _is_inside(found, whole):
                 message = f"{text} is left out of {whole}, but is not a part of it"
                 yield Problem(message, spot, (), "leave out a smaller range in it")
@@ -66,7 +72,7 @@ def address_range_refused(item: Object) -> Iterator[Problem]:
 
 
 def _text(spot: Spot) -> Iterator[tuple[Spot, str]]:
-    if word(spot):
+    if isinstance(value_at(spot), str):
         yield spot, word(spot)
 
 
@@ -79,14 +85,19 @@ def _blocks(item: Object) -> Iterator[Spot]:
 
 
 def _range(text: str) -> IPv4Network | IPv6Network | None:
-    """A range as the API server reads it: it takes zeros before an octet's number, and addresses within the range."""
+    """A range as the API server reads it: it takes zeros before an octet's number, and addresses within the range.
+
+    One of IPv4 in the form of IPv6 is one of IPv4.
+    """
     if not re.fullmatch(r"[0-9a-fA-F:.]+/\d{1,3}", text):
         return None
     text = re.sub(r"(?<=/)0+(?=\d)" if ":" in text else r"(?<!\d)0+(?=\d)", "", text)
     try:
-        return ip_network(text, strict=False)
+        found = ip_network(text, strict=False)
     except ValueError:
         return None
+    mapped = found.network_address.ipv4_mapped if isinstance(found, IPv6Network) else None
+    return found if mapped is None or found.prefixlen < _MAPPED else IPv4Network((mapped, found.prefixlen - _MAPPED))
 
 
 def _is_inside(one: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -> bool:
@@ -96,10 +107,9 @@ def _is_inside(one: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network)
 
 def _is_another_spelling(text: str) -> bool:
     """Whether all bits are as they must be, in another spelling of IPv6: the API server takes FD00::/8."""
-    if ":" not in text or "." in text or re.search(r"/0\d", text):
+    if ":" not in text or re.search(r"/0\d", text):
         return False
     try:
-        ip_network(text)
+        return IPv6Network(text).network_address.ipv4_mapped is None
     except ValueError:
         return False
-    return True
