@@ -93,6 +93,7 @@ def test_nothing_is_left_of_a_rehearsal_that_is_ended(tmp_path: Path, number: si
             "starts llamafactory-cli, which comes with registry.example.com/sleeper@sha256",
         ),
         ('[sh, -c, "trap', '[python, finetune.py, "trap', "starts finetune.py, which comes with"),
+        ('[sh, -c, "trap', '[sh, /scripts/run.sh, "trap', "starts /scripts/run.sh, which comes with"),
         ("kind: Job", "kind: CronJob", "holds no training jobs of a known kind; a rehearsal takes one"),
     ],
 )

@@ -60,9 +60,7 @@ def _word(raw: str, spot: Spot, environment: Environment) -> Word:
 def script_of(command: Command, read: Read) -> Script | None:
     """The script that a command runs, where its text is known: the word behind `-c`, or a file that `read` knows."""
     words = command.words
-    shell = next((i for i, word in enumerate(words) if basename(word) in SHELLS), None)
-    if shell and not wraps(words[:shell]):
-        shell = None
+    shell = _shell(words)
     index, options = (0, ()) if shell is None else _behind(words, shell)
     if index >= len(words):
         return None
@@ -77,12 +75,28 @@ def script_of(command: Command, read: Read) -> Script | None:
     return Script(*content, name, given, words[index + 1 :], command.env, command.complete)
 
 
+def script_file(command: Command) -> Word | None:
+    """The file that a shell is told to run, as it is written there; None where it is told something else."""
+    words, shell = command.words, _shell(command.words)
+    if shell is None:
+        return None
+    index, options = _behind(words, shell)
+    is_told = any(_reads_word(option.text) or _reads_input(option.text) for option in options)
+    return None if is_told or index >= len(words) else words[index]
+
+
 def _taken_apart(command: Command, levels: int, read: Read) -> tuple[Command, ...]:
     found = script_of(command, read)
     if found is None or levels == 0:
         return (command,)
     held = (each if command.certain else replace(each, certain=False) for each in commands(found))
     return tuple(part for each in held for part in _taken_apart(each, levels - 1, read))
+
+
+def _shell(words: tuple[Word, ...]) -> int | None:
+    """The index of the shell that a command line starts, alone or through a program that runs others."""
+    shell = next((i for i, word in enumerate(words) if basename(word) in SHELLS), None)
+    return None if shell and not wraps(words[:shell]) else shell
 
 
 def _behind(words: tuple[Word, ...], shell: int) -> tuple[int, tuple[Word, ...]]:
@@ -105,6 +119,10 @@ def _takes_name(option: str) -> bool:
 
 def _reads_word(option: str) -> bool:
     return option.startswith(("-", "+")) and not option.startswith("--") and "c" in option[1:]
+
+
+def _reads_input(option: str) -> bool:
+    return option.startswith("-") and not option.startswith("--") and "s" in option[1:]
 
 
 def _from_first_line(text: str) -> tuple[str, tuple[str, ...]]:
