@@ -16,7 +16,7 @@ from trainyard.rules.index import all_rules
 
 pytestmark = pytest.mark.browser
 
-PAGES = ("index", "tutorial", "adopt", "adopt-eks", "job", "troubleshoot", "forecast", "matrix", "fabrics")
+PAGES = ("index", "tutorial", "adopt", "adopt-eks", "job", "troubleshoot", "compare", "forecast", "matrix", "fabrics")
 SMALL = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
 CONTRAST = """
 const light = (colour) => {
