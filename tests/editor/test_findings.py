@@ -120,55 +120,40 @@ def test_what_is_typed_is_judged_before_it_is_saved(checkout: Repository, tmp_pa
         (checkout.root / file).write_text(texts[file])
 
 
-@pytest.mark.claim("editor-any-layout")
-def test_it_is_judged_in_any_repository_and_nowhere_else(plain: Repository, tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", [None, "utf-8"])
+@pytest.mark.claim("editor-any-layout", "editor-positions")
+def test_it_is_judged_in_any_repository_and_nowhere_else(
+    plain: Repository, tmp_path: Path, encoding: str | None
+) -> None:
     outside = tmp_path / "outside.yaml"
     outside.write_text(DEPLOYED)
+    files = ["deploy/train/job.yaml", "extra/other.yaml", "notes/list.yaml"]
 
-    async def scenario() -> dict[str, list[object]]:
-        async with editing(plain.root, tmp_path) as editor:
-            for file in ("deploy/train/job.yaml", "extra/other.yaml", "notes/list.yaml"):
-                await editor.open(file)
+    async def scenario() -> list[types.CodeAction]:
+        async with editing(plain.root, tmp_path, None if encoding is None else [encoding]) as editor:
             for uri in (outside.as_uri(), "untitled:one", "git:/a/b.yaml?x"):
                 item = types.TextDocumentItem(uri, "yaml", 1, DEPLOYED)
                 editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
-            await editor.judged("notes/list.yaml")
-            return {uri: [each.code for each in params.diagnostics] for uri, params in editor.shown.items()}
+            for file in files:
+                await editor.open(file)
+            found = {file: [each for each in await editor.judged(file) if each.code == "SCH001"] for file in files}
+            assert editor.shown.keys() == set(map(editor.uri, files))
+            assert [marked(each) for file in files for each in found[file]] == ["labls", "labls"]
+            return await editor.fixes(files[1], found[files[1]][0])
 
-    found = asyncio.run(scenario())
+    def marked(found: types.Diagnostic) -> str:
+        raw = DEPLOYED.splitlines()[found.range.start.line].encode(encoding or "utf-16-le")
+        width = 1 if encoding else 2
+        return raw[found.range.start.character * width : found.range.end.character * width].decode(
+            encoding or "utf-16-le"
+        )
 
-    assert found.keys() == {
-        (plain.root / f).as_uri() for f in ("deploy/train/job.yaml", "extra/other.yaml", "notes/list.yaml")
-    }
-    assert "SCH001" in found[(plain.root / "deploy/train/job.yaml").as_uri()]
-    assert "SCH001" in found[(plain.root / "extra/other.yaml").as_uri()]
-    assert found[(plain.root / "notes/list.yaml").as_uri()] == []
-
-
-@pytest.mark.parametrize("encoding", [None, "utf-8"])
-@pytest.mark.claim("editor-positions")
-def test_columns_are_in_the_editors_units(plain: Repository, tmp_path: Path, encoding: str | None) -> None:
-    file = "extra/other.yaml"
-    units = encoding or "utf-16-le"
-    line = DEPLOYED.splitlines()[2]
-
-    async def scenario() -> tuple[types.Diagnostic, list[types.CodeAction]]:
-        async with editing(plain.root, tmp_path, None if encoding is None else [encoding]) as editor:
-            await editor.open(file)
-            (found,) = [each for each in await editor.judged(file) if each.code == "SCH001"]
-            return found, await editor.fixes(file, found)
-
-    found, fixes = asyncio.run(scenario())
-    raw, width = line.encode(units), len("a".encode(units))
-    start, end = found.range.start, found.range.end
-
-    assert (start.line, end.line) == (2, 2)
-    assert raw[start.character * width : end.character * width].decode(units) == "labls"
-    assert [fix.is_preferred for fix in fixes] == [True]
-    if width == 2:
-        assert fixes[0].edit is not None
-        assert fixes[0].edit.document_changes is not None
-        (change,) = fixes[0].edit.document_changes
+    (fix,) = asyncio.run(scenario())
+    assert fix.is_preferred
+    if encoding is None:
+        assert fix.edit is not None
+        assert fix.edit.document_changes is not None
+        (change,) = fix.edit.document_changes
         assert isinstance(change, types.TextDocumentEdit)
         assert edited(DEPLOYED, change.edits) == DEPLOYED.replace("labls", "labels")
 
