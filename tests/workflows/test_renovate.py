@@ -18,6 +18,7 @@ FILES = [name for name in TRACKED.stdout.splitlines() if (HOME / name).is_file()
 BUILT_IN = {
     "dockerfile": [r"(^|/)Dockerfile$"],
     "gomod": [r"(^|/)go\.mod$"],
+    "npm": [r"(^|/)package\.json$"],
     "github-actions": [r"^\.github/workflows/[^/]+\.ya?ml$", r"(^|/)action\.ya?ml$"],
 }
 """Files that managers read unless told otherwise, as Renovate documents them."""
@@ -49,6 +50,13 @@ def found_by_regex(file: str) -> list[str]:
         for string in manager["matchStrings"]
         for match in re.finditer(string.replace("(?<", "(?P<"), text)
     ]
+
+
+@pytest.mark.claim("every-pin-is-updated")
+def test_every_package_of_npm_is_read() -> None:
+    packages = [file for file in FILES if file.endswith("package.json")]
+    assert packages == ["editors/vscode/package.json"]
+    assert all(is_read(file, "npm") for file in packages)
 
 
 @pytest.mark.claim("every-pin-is-updated")

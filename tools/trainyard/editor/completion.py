@@ -61,18 +61,19 @@ def proposals(place: Place) -> list[Proposal]:
     whole = described.schema(*_type_at(place, spot))
     if whole is None:
         return []
+    above = described.at(whole, spot.above)
+    known: list[Proposal] = []
     if spot.at_value:
         here = described.at(whole, spot.path)
         known = list(_facts(place, spot.path))
         told = {each.text for each in known}
-        listed_values = [] if here is None else described.values(here)
-        return known + [Proposal(text, "value") for text in listed_values if text not in told]
-    above = described.at(whole, spot.above)
-    if above is None:
-        return []
+        listed = [] if here is None else described.values(here)
+        known += [Proposal(text, "value") for text in listed if text not in told]
+    if above is None or (spot.at_value and spot.key):
+        return known
     start = place.column - len(spot.word)
     there = outline.keys_beside(place.lines, place.row, start)
-    return [
+    return known + [
         Proposal(key, described.takes(schema), schema.get("description", ""), True, str(schema.get("type", "")))
         for key, schema in described.keys(above).items()
         if key not in there

@@ -23,7 +23,7 @@ class Spot:
     word: str
     """What stands between the beginning of the key or value and the place."""
     at_value: bool
-    """True behind the colon of the key, or in an item of a list that is no map."""
+    """True behind the colon of the key, or behind the dash of an item, which may be the first key of a map, too."""
     row: int
     """Line of the document's first line, from 0."""
 
@@ -44,7 +44,7 @@ def spot(lines: Sequence[str], row: int, column: int) -> Spot:
     above, first = _above(lines, row, line, start)
     if key is None or column <= key.end("key"):
         name = _unquoted(key["key"]) if key is not None else ""
-        return Spot(above, name, before[start:], key is None and above[-1:] == (ITEM,), first)
+        return Spot(above, name, before[start:], key is None and "-" in dashes[0], first)
     return Spot(above, _unquoted(key["key"]), before[key.end() :].lstrip(), True, first)
 
 
@@ -89,7 +89,7 @@ def _above(lines: Sequence[str], row: int, line: str, start: int) -> tuple[tuple
         path.append(ITEM)
         keys, items = dash + 1, dash
     first = 0
-    for at in range(row - 1, -1, -1):
+    for at in range(min(row, len(lines)) - 1, -1, -1):
         text = lines[at]
         if _BREAK.match(text):
             first = at + 1
