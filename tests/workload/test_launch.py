@@ -381,3 +381,19 @@ def test_a_script_without_launcher_meets_where_its_variables_say() -> None:
     assert found is not None
     assert (found.host.value, found.port.value) == ("h", 1234)
     assert where(found.port.spot) == "Job/job spec.template.spec.containers[0].env[MASTER_PORT].value"
+
+
+@pytest.mark.parametrize(
+    "look",
+    ["command -v torchrun", "command -V torchrun || exit 1", "torchrun --help", "torchrun --version || true"],
+)
+def test_a_look_at_a_launcher_is_no_launch(look: str) -> None:
+    found = launched(["bash", "-c", f"{look}\ntorchrun --nproc_per=4 --modu trainer.main --lr 1"])
+
+    assert written(found) == {"nproc_per_node": "4", "module": True}
+    assert program(found) == "--module trainer.main --lr 1"
+
+
+def test_an_option_that_is_short_for_several_is_none_of_them() -> None:
+    assert written(launched("torchrun --n 4 --rdzv=c10d train.py")) == {"n": "4", "rdzv": "c10d"}
+    assert written(launched("deepspeed --num=4 train.py")) == {"num": "4"}

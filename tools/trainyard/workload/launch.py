@@ -56,7 +56,7 @@ def launch(commands: Iterable[Command]) -> Launch | None:
             found = replace(found, certain=False)
         if found is None or found.launcher == "python":
             script = found or script
-        elif found.program and basename(found.program[0]) in _LOOKS_AROUND:
+        elif not found.program or basename(found.program[0]) in _LOOKS_AROUND:
             look = look or found
         else:
             return found
@@ -135,6 +135,8 @@ def _unwrapped(command: Command) -> tuple[tuple[Word, ...], Mapping[str, EnvVar]
     words, env = command.words, dict(command.env)
     if not wraps(words):
         return words, env
+    if basename(words[0]) == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
+        return (), env
     for index, word in enumerate(words):
         name = basename(word)
         if index and words[index - 1].text in _PACKAGES:
@@ -237,11 +239,11 @@ def _read(reading: _Reading) -> tuple[Word, ...]:
             reading.complete = False
             continue
         written, joined, value = word.text.partition("=")
-        option = grammar.aliases.get(written) or canonical(written)
+        option = grammar.aliases.get(written) or _long(grammar, written)
         if option in grammar.flags and not joined:
             reading.options[option] = Setting(True, word.spot)
             if option == "module":
-                reading.module = (word,)
+                reading.module = (word if word.text in grammar.aliases else replace(word, text="--module"),)
         elif option in grammar.pairs:
             _keep(reading.options, option, _pair(reading.take(), reading.take()))
         elif option in grammar.variables:
@@ -259,6 +261,12 @@ def _read(reading: _Reading) -> tuple[Word, ...]:
     return reading.module + reading.words[reading.index :]
 
 
+def _long(grammar: Grammar, written: str) -> str:
+    """The option's canonical name; of one that is short for several, its own."""
+    meant = grammar.meant(written)
+    return meant[0] if len(meant) == 1 else canonical(written)
+
+
 def _options_follow(reading: _Reading) -> bool:
     """Whether an unknown word stands among options, so that it holds options and not the program."""
     rest = reading.words[reading.index :]
@@ -267,8 +275,8 @@ def _options_follow(reading: _Reading) -> bool:
         return False
     if following.text.startswith("-"):
         name = following.text.partition("=")[0]
-        option = reading.grammar.aliases.get(name) or canonical(name)
         grammar = reading.grammar
+        option = grammar.aliases.get(name) or _long(grammar, name)
         return option in grammar.values | grammar.flags | grammar.pairs | grammar.variables
     return following.text.endswith((".py", ".sh")) or not following.known
 

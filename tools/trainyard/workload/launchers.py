@@ -38,11 +38,26 @@ class Grammar:
     """Variables that what it starts reads in its place, by the name under which they count as options."""
     settle: Callable[[dict[str, Setting]], None] | None = None
     """Options that follow from others."""
+    abbreviates: bool = False
+    """Whether it takes the beginning of an option for the option, as argparse does; all of its options are listed."""
+
+    def meant(self, option: str) -> tuple[str, ...]:
+        """Options that one is short for, as it is written with its two hyphens; itself where it is one."""
+        name = canonical(option)
+        known = self.values | self.flags
+        if name in known or not self.abbreviates or not option.startswith("--"):
+            return (name,)
+        return tuple(sorted(each for each in known if _begins(option, each))) or (name,)
 
 
 def canonical(option: str) -> str:
     """`--rdzv-endpoint` to `rdzv_endpoint`."""
     return option.lstrip("-").replace("-", "_")
+
+
+def _begins(written: str, option: str) -> bool:
+    """Whether an option, with hyphens or with underscores between its words, begins as it is written."""
+    return f"--{option}".startswith(written) or f"--{option.replace('_', '-')}".startswith(written)
 
 
 def _names(text: str) -> frozenset[str]:
@@ -71,7 +86,7 @@ TORCHRUN = Grammar(
         "nnodes nproc_per_node rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts monitor_interval start_method"
         " event_log_handler role log_dir redirects tee local_ranks_filter node_rank master_addr master_port local_addr"
         " logs_specs numa_binding signals_to_handle shutdown_timeout duplicate_stdout_filters"
-        " duplicate_stderr_filters"
+        " duplicate_stderr_filters log_line_prefix_template print_completion"
     ),
     flags=_names("standalone module no_python run_path use_env virtual_local_rank help"),
     aliases={"-m": "module", "-r": "redirects", "-t": "tee", "-h": "help"},
@@ -87,6 +102,7 @@ TORCHRUN = Grammar(
     },
     environment="PET_",
     settle=_settle_torchrun,
+    abbreviates=True,
 )
 
 DEEPSPEED = Grammar(

@@ -1,6 +1,10 @@
 """What a launcher's own parser takes as the value of an option."""
 
+import re
+from collections.abc import Callable, Mapping
+
 from trainyard.schemas.filledin import is_filled_in
+from trainyard.workload.launchers import TORCHRUN
 
 _WHOLE = {
     "torchrun": "max_restarts node_rank master_port shutdown_timeout",
@@ -29,14 +33,68 @@ def unreadable(launcher: str, option: str, value: object) -> str:
     if launcher == "torchrun" and option == "nnodes":
         return _range(text)
     if launcher == "torchrun" and option == "nproc_per_node":
-        return (
-            "" if _is_whole(text) or text in _DEVICES else f"not a whole number and none of {', '.join(_DEVICES[:3])}"
-        )
+        return _ranks(text)
+    if launcher == "torchrun" and option in _TORCHRUN:
+        return _TORCHRUN[option](text)
+    if launcher == "accelerate" and option == "monitor_interval":
+        return _number(text)
     if option not in _WHOLE.get(launcher, "").split():
         return ""
     if not _is_whole(text):
         return "not a whole number"
-    return "less than 0" if (launcher, option) == ("torchrun", "max_restarts") and int(text) < 0 else ""
+    return "less than 0" if launcher == "torchrun" and option in _NOT_NEGATIVE and int(text) < 0 else ""
+
+
+def ambiguous(launcher: str, option: str) -> tuple[str, ...]:
+    """The options that a canonical name is short for, where that is more than one, so that the launcher ends."""
+    meant = TORCHRUN.meant(f"--{option}") if launcher == "torchrun" else ()
+    return meant if len(meant) > 1 else ()
+
+
+def _ranks(text: str) -> str:
+    if _is_whole(text):
+        return "less than one rank" if int(text) < 1 else ""
+    return "" if text in _DEVICES else f"not a whole number and none of {', '.join(_DEVICES[:3])}"
+
+
+def _number(text: str) -> str:
+    try:
+        float(text)
+    except ValueError:
+        return "not a number"
+    return ""
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    return lambda text: "" if text in choices else f"none of {', '.join(choices)}"
+
+
+def _streams(text: str) -> str:
+    """Which streams of which ranks: torch.distributed.elastic.multiprocessing.api.Std."""
+    return "" if re.match(r"[0-3]$|(\d:[0-3],)*\d:[0-3]$", text) else "not 0, 1, 2, 3 or RANK:0-3,..."
+
+
+def _pairs(text: str) -> str:
+    """torch.distributed.elastic.rendezvous.utils._parse_rendezvous_config."""
+    pairs = [pair.partition("=") for pair in text.strip().split(",")] if text.strip() else []
+    return "" if all(name.strip() and value.strip() for name, _, value in pairs) else "not KEY=VALUE,..."
+
+
+def _numbers(text: str) -> str:
+    return "" if not text or all(map(_is_whole, text.split(","))) else "not whole numbers with commas between them"
+
+
+_NOT_NEGATIVE = ("max_restarts", "shutdown_timeout")
+_TORCHRUN: Mapping[str, Callable[[str], str]] = {
+    "local_ranks_filter": _numbers,
+    "monitor_interval": _number,
+    "numa_binding": _one_of("node", "socket", "exclusive", "core-complex"),
+    "rdzv_conf": _pairs,
+    "redirects": _streams,
+    "start_method": _one_of("spawn", "fork", "forkserver"),
+    "tee": _streams,
+}
+"""Further options of torchrun whose values its parser, or what it makes of them, refuses."""
 
 
 def _range(text: str) -> str:

@@ -9,11 +9,12 @@ from trainyard.rules.common.counts import whole
 from trainyard.rules.common.once import once
 from trainyard.rules.common.parts import words
 from trainyard.rules.common.starts import Start, nodes, starts
-from trainyard.rules.launchers.arguments import unreadable
+from trainyard.rules.launchers.arguments import ambiguous, unreadable
 from trainyard.rules.registry import Problem, rule
+from trainyard.schemas.filledin import is_filled_in
 from trainyard.workload.hostfiles import ListedHost, hosts_may_be_known, listed_hosts
 from trainyard.workload.model import Container, Launch, Workload
-from trainyard.workload.plain import entries, text
+from trainyard.workload.plain import entries, sequence, text
 from trainyard.workload.services import Means, resolve
 
 _OVER_SSH = ("deepspeed", "mpirun", "horovodrun")
@@ -22,6 +23,7 @@ _LOCAL = ("localhost", "127.0.0.1")
 _SSHD = re.compile(r"\b(sshd|(ssh|sshd) start|start ssh)\b")
 _SSH_PORTS = (22, 2222)
 _PLACED = ("npernode", "map_by", "pernode", "oversubscribe", "ppn", "perhost", "rankfile")
+_COUNTED = ("nnodes", "nproc_per_node", "max_restarts", "node_rank", "master_port")
 _OF_HYDRA = ("ppn", "perhost", "bootstrap", "bootstrap_exec", "iface", "launcher", "launcher_exec", "rmk")
 
 
@@ -154,11 +156,24 @@ def launcher_refuses(workload: Workload) -> Iterator[Problem]:
     deepspeed takes several hosts from a hostfile alone; with --no_ssh it also needs the address of the first host and
     the rank of its own, which it would ask for over ssh otherwise. accelerate with several machines needs the rank of
     its own and the address of the first. Counts, ranks and ports must be whole numbers; torchrun's nnodes is one or
-    MIN:MAX, and its nproc_per_node one or a kind of device.
+    MIN:MAX, and its nproc_per_node one or a kind of device. torchrun also ends without a script, at a value that is
+    none of an option's, and at the beginning of an option's name that several begin with.
 
     Bad:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, command: [torchrun, "--nnodes=4:2", train.py]}]}}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, command: [torchrun, "--nproc-per-node=-1", train.py]}]}}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, command: [torchrun, --tee=5, train.py]}]}}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, command: [torchrun, "--n=4", train.py]}]}}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, command: [torchrun, "--nnodes=4"], args: null}]}}}
     Bad:
         kind: Job
         spec:
@@ -179,6 +194,12 @@ def launcher_refuses(workload: Workload) -> Iterator[Problem]:
                 args: [--master_addr=llama-sft-0.llama-sft, --node_rank=$(JOB_COMPLETION_INDEX), train.py]
     Near miss:
         kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, command: [torchrun, "--nproc_per=8", train.py]}]}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, command: null, args: [torchrun, "--nnodes=4"]}]}}}
+    Near miss:
+        kind: Job
         spec:
           template:
             spec:
@@ -197,10 +218,18 @@ def _refusals(start: Start) -> Iterator[tuple[str, Spot, str]]:
     """What a launcher is not told, the field that asks for it, and the remedy."""
     launch = start.launch
     for name, setting in launch.options.items():
-        if why := unreadable(launch.launcher, name, setting.value):
+        variable = start.container.env.get(f"PET_{name.upper()}")
+        if variable is not None and variable.spot == setting.spot and name not in _COUNTED:
+            continue  # ENV004, and torchrun does not hold all of them against its choices
+        if meant := ambiguous(launch.launcher, name):
+            said = ", ".join(f"--{each}" for each in meant)
+            yield f"--{name} may be short for {said}", setting.spot, "write the option's whole name"
+        elif why := unreadable(launch.launcher, name, setting.value):
             yield f"{name} is {setting.value}, {why}", setting.spot, "correct it, or leave it out"
     if not launch.complete:
         return
+    if launch.launcher == "torchrun" and not launch.program and launch.certain and _is_whole(start):
+        yield "it is told no script", launch.spot, "name the script behind torchrun's own options"
     if launch.launcher == "deepspeed":
         yield from _of_deepspeed(start)
     if launch.launcher != "accelerate" or launch.option("config_file") is not None:
@@ -214,6 +243,14 @@ def _refusals(start: Start) -> Iterator[tuple[str, Spot, str]]:
     if missing:
         flags = " and ".join(f"--{name}" for name in missing)
         yield f"with {machines.value} machines it needs {flags}", machines.spot.saying("machines"), f"add {flags}"
+
+
+def _is_whole(start: Start) -> bool:
+    """Whether a launch line is all that its manifest will have, and is to start something."""
+    if any(start.launch.option(name) is not None for name in ("help", "print_completion")):
+        return False
+    command = start.container.data.get("command")
+    return bool(command) and not any(is_filled_in(str(word)) for word in sequence(command))
 
 
 def _of_deepspeed(start: Start) -> Iterator[tuple[str, Spot, str]]:

@@ -245,7 +245,7 @@ def _ranks(workload: Workload) -> Iterator[tuple[Container, Setting, str]]:
             by = "1" if machines is None else str(machines.value)
             shown = f"accelerate starts {total.value if total else ''} processes / {by} machines = {ranks.value}"
             yield start.container, ranks, shown
-        elif ranks is not None:
+        elif ranks is not None and ranks.value > 0:  # or LCH004
             shown = f"{launch.launcher} starts {number(ranks.value, 'rank')}"
             yield start.container, ranks, shown
     for pod_set in workload.pod_sets:
