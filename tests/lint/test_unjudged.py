@@ -22,6 +22,7 @@ spec:
       - {{name: trainer, image: trainer, {runs} resources: {{limits: {{nvidia.com/gpu: 8}}}}}}
 """
 START = "rendezvous, ranks and exit code"
+UNREAD = "no command of the script is known: it is no shell's, too long, or becomes too long"
 
 
 def said(runs: str) -> list[tuple[str, str]]:
@@ -43,7 +44,8 @@ def shell(script: str) -> str:
             shell("set -e; cd /src; pip install -e .; tune run full_finetune; cp -r out /ckpt"),
             [(START, "nothing is known of `tune run`")],
         ),
-        (shell("echo " + "x" * 40_000 + "\ntorchrun t.py"), [(START, "the script is longer than what is read")]),
+        (shell("echo " + "x" * 40_000 + "\ntorchrun t.py"), [(START, UNREAD)]),
+        (shell("echo {1..1000000000}\ntorchrun t.py"), [(START, UNREAD)]),
         (
             shell("if [ $RANK = 0 ]; then torchrun pretrain_gpt.py --micro-batch-size 1; fi"),
             [("rendezvous", "a branch of the script decides whether torchrun runs")],

@@ -111,7 +111,8 @@ def _opaque(container: Container) -> Iterator[Gap]:
         yield Gap(_START, "the image decides what runs", container.spot.below("image"))
         return
     if not container.lines:
-        yield Gap(_START, "the script is longer than what is read", container.spot.below(written[-1]))
+        why = "no command of the script is known: it is no shell's, too long, or becomes too long"
+        yield Gap(_START, why, container.spot.below(written[-1]))
         return
     lines = [line for line in container.lines if not _AROUND.match(basename(line[0]))]
     words = [word for word in lines[-1] if not word.text.startswith("-")][:2] if lines else []
