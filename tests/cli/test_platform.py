@@ -1,5 +1,7 @@
 """What a cluster holds is known to its jobs: clusters/<name>/platform, rendered once a run."""
 
+import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from tests.cli.command import GPT2, LLAMA, Repository
 from tests.copies import copy_parts
 from tests.said import said
 from trainyard.gitops.cluster import platforms_named
+from trainyard.report import FORMATS
 from trainyard.verify.command import main as verify_jobs
 from trainyard.yaml.sources import Sources
 
@@ -31,6 +34,11 @@ def checkout(checkout: Repository) -> Repository:
 
 def told(report: dict[str, Any], rule: str) -> list[dict[str, Any]]:
     return [finding for finding in report["findings"] if finding["rule"] == rule]
+
+
+def timeless(out: str) -> str:
+    """What a command printed, without names and times that differ from run to run and command to command."""
+    return re.sub(r"\d+\.\d+|lint-jobs", "", out)
 
 
 def place(finding: dict[str, Any]) -> str:
@@ -222,6 +230,8 @@ def test_a_repository_before_its_first_cluster_and_job(checkout: Repository) -> 
     (checkout.root / "jobs/README.md").write_text("Here go the jobs.\n")
     named, changed = checkout.lint("jobs"), checkout.lint("--changed", "HEAD")
     verified = said(verify_jobs, cwd=checkout.root)
+    forms = {name: said(verify_jobs, "--format", name, cwd=checkout.root) for name in FORMATS}
+    linted = {name: checkout.lint("--format", name) for name in FORMATS}
     (checkout.root / "jobs/research/broken").mkdir()
     (checkout.root / "jobs/research/broken/job.yaml").write_text("kind: TrainingJob\n")
     broken = checkout.lint()
@@ -230,4 +240,8 @@ def test_a_repository_before_its_first_cluster_and_job(checkout: Repository) -> 
         assert (done.returncode, done.stdout) == (0, "there is no job yet\n"), done.stderr
     assert (changed.returncode, changed.stdout) == (0, "no job reads what changed since HEAD\n")
     assert (verified.code, verified.out) == (0, "there is no job yet\n")
+    for name, form in forms.items():
+        assert (form.code, timeless(form.out)) == (0, timeless(linted[name].stdout)), name
+    assert json.loads(forms["json"].out)["findings"] == []
+    assert json.loads(forms["sarif"].out)["runs"][0]["results"] == []
     assert broken.returncode == 2

@@ -1,5 +1,6 @@
 """`python -m trainyard COMMAND` is what the commands of tools/ run."""
 
+import re
 import subprocess
 import sys
 
@@ -29,6 +30,15 @@ def test_each_command_has_its_own_help(command: str) -> None:
     done = run(command, "--help")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"usage: {command} ")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_paths_in_help_exist(command: str) -> None:
+    """But for what a command writes."""
+    folders = "base|bench|clusters|docs|jobs|overlays|schemas|tests"
+    named = re.findall(rf"(?<![\w/])(?<!--out )(?:{folders})/[\w./-]*\b", run(command, "--help").stdout)
+
+    assert [path for path in named if not (HOME / path).exists()] == []
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,15 @@ from trainyard.home import HOME
 if TYPE_CHECKING:
     from trainyard.controlplane.client import User
     from trainyard.lint.outcome import Outcome
+    from trainyard.report import Report
 
 _EXAMPLES = """\
 examples:
-  tools/verify-jobs                                   every job under jobs/
-  tools/verify-jobs jobs/research/llama-8b-sft        one job folder
-  tools/verify-jobs some/overlay manifests.yaml       a folder with a kustomization, and a manifest file
-  tools/verify-jobs --webhooks jobs/research/bert     with the admission webhooks of the job's operators
-  tools/verify-jobs --context gpu-east jobs/research  a cluster of yours, by its name in the kubeconfig
+  tools/verify-jobs                                           every job under jobs/
+  tools/verify-jobs jobs/research/llama-8b-sft                one job folder
+  tools/verify-jobs some/overlay manifests.yaml               a folder with a kustomization, and a manifest file
+  tools/verify-jobs --webhooks jobs/research/llama-8b-math    with the admission webhooks of the job's operators
+  tools/verify-jobs --context gpu-east jobs/research          a cluster of yours, by its name in the kubeconfig
 
 Without --context an API server of its own is started for each cluster that a job lands on, and ended afterwards.
 With it, that cluster is asked in dry run, as --as, and nothing on it changes.
@@ -74,10 +75,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _verify(options: argparse.Namespace) -> int:
     from trainyard.limits import FILE_BYTES
-    from trainyard.report import FORMATS, Report, write
-    from trainyard.report.terminal import columns, wants_color
+    from trainyard.report import FORMATS, Report
     from trainyard.repository.discover import NO_JOB, STDIN, discover, repository_root
-    from trainyard.rules.index import all_rules
     from trainyard.verify.dry_run import verify
     from trainyard.yaml.sources import Sources, decoded
 
@@ -90,9 +89,7 @@ def _verify(options: argparse.Namespace) -> int:
     root = repository_root(cwd, options.paths)
     found = discover(options.paths, root, cwd)
     if not found.targets and not found.errors:
-        with commandline.output():
-            print(NO_JOB)
-        return 0
+        return _told(Report(findings=(), units=(), seconds=time.monotonic() - started, note=NO_JOB), options)
     sources = Sources(root)
     if STDIN in options.paths:
         sources.add(STDIN, decoded(sys.stdin.buffer.read(FILE_BYTES + 1), STDIN))
@@ -124,6 +121,15 @@ def _verify(options: argparse.Namespace) -> int:
         line_of=outcome.line_of,
         noun="job" if all(unit.startswith("jobs/") for unit in outcome.units) else "target",
     )
+    return _told(report, options)
+
+
+def _told(report: "Report", options: argparse.Namespace) -> int:
+    """Print a report in the form that is asked for, and return its exit code."""
+    from trainyard.report import write
+    from trainyard.report.terminal import columns, wants_color
+    from trainyard.rules.index import all_rules
+
     color, width = wants_color(options.color, sys.stdout), columns(sys.stdout)
     rules = all_rules() if options.format == "sarif" else None
     with commandline.output():
