@@ -50,6 +50,21 @@ def test_what_is_refused_is_said_at_its_line(tmp_path: Path) -> None:
     assert done.stdout == SNAPSHOT.read_text()
 
 
+def test_what_changed_alone_is_asked_about(tmp_path: Path) -> None:
+    root = make_checkout(tmp_path / "checkout")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
+    for words in (("init", "--quiet", "--initial-branch=main"), ("add", "--all"), ("commit", "--quiet", "-m", "state")):
+        subprocess.run([*git, *words], cwd=root, check=True)
+    nothing = verify("--changed", "main", cwd=root)
+    folder = add_job(root, "one-more")
+
+    done = verify("--changed", "main", "--format", "junit", cwd=root)
+
+    assert (nothing.returncode, nothing.stdout) == (0, "no job reads what changed since main\n"), nothing.stderr
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r'<testcase[^>]* name="([^"]*)"', done.stdout) == [folder]
+
+
 def test_lint_jobs_asks_the_server_where_it_is_told_to(tmp_path: Path) -> None:
     root = make_checkout(tmp_path / "checkout")
     folder = add_job(root, "over-quota", spec={"nodes": 7, "batch": {"micro": 15, "accumulation": 1, "global": 840}})

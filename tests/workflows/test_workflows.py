@@ -49,18 +49,22 @@ def test_a_job_that_may_write_checks_out_nothing() -> None:
                 assert not any("checkout" in step.get("uses", "") for step in job["steps"]), name
 
 
-LINT = workflow(HOME / ".github/workflows/lint-jobs.yaml")["jobs"]["lint"]
+JUDGES = workflow(HOME / ".github/workflows/lint-jobs.yaml")["jobs"]
+LINT = JUDGES["lint"]
 
 
-def test_the_pull_request_is_judged_by_the_toolkit_of_its_base() -> None:
-    checkouts = [step["with"] for step in LINT["steps"] if step.get("uses", "").startswith("actions/checkout@")]
-    scripts = [line.strip() for step in LINT["steps"] for line in step.get("run", "").splitlines()]
+@pytest.mark.parametrize("name", JUDGES)
+def test_the_pull_request_is_judged_by_the_toolkit_of_its_base(name: str) -> None:
+    steps = JUDGES[name]["steps"]
+    checkouts = [step["with"] for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+    scripts = [line.strip() for step in steps for line in step.get("run", "").splitlines()]
 
     assert {each["path"]: each.get("ref") for each in checkouts} == {
         "change": None,
         "toolkit": "${{ github.base_ref || github.ref }}",
     }
-    assert LINT["defaults"]["run"] == {"working-directory": "change"}
+    assert JUDGES[name]["defaults"]["run"] == {"working-directory": "change"}
+    assert "write" not in {right for what, right in JUDGES[name]["permissions"].items() if what != "security-events"}
     programs = [line.split()[0] for line in scripts]
     assert [
         each for each in programs if each not in ("mkdir", "echo") and not each.startswith("../toolkit/tools/")

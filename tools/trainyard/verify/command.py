@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from trainyard.controlplane.client import User
     from trainyard.lint.outcome import Outcome
     from trainyard.report import Report
+    from trainyard.repository.discover import Discovery
 
 _EXAMPLES = """\
 examples:
   tools/verify-jobs                                           every job under jobs/
   tools/verify-jobs jobs/research/llama-8b-sft                one job folder
   tools/verify-jobs some/overlay manifests.yaml               a folder with a kustomization, and a manifest file
+  tools/verify-jobs --changed main                            the jobs that this branch touches
   tools/verify-jobs --webhooks jobs/research/llama-8b-math    with the admission webhooks of the job's operators
   tools/verify-jobs --context gpu-east jobs/research          a cluster of yours, by its name in the kubeconfig
 
@@ -68,6 +71,9 @@ def parser() -> argparse.ArgumentParser:
     )
     forms = "text, json, sarif, junit, github or codequality"
     parser.add_argument("--format", default="text", metavar="FORMAT", help=forms)
+    parser.add_argument(
+        "--changed", metavar="BASE", help="only what differs from this git revision, or in a range A..B"
+    )
     parser.add_argument("--fail-on", choices=["error", "warning"], default="error", help="least severity that fails")
     parser.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="colour in text")
     return parser
@@ -90,6 +96,11 @@ def _verify(options: argparse.Namespace) -> int:
     found = discover(options.paths, root, cwd)
     if not found.targets and not found.errors:
         return _told(Report(findings=(), units=(), seconds=time.monotonic() - started, note=NO_JOB), options)
+    if options.changed is not None:
+        found, since = _touched(root, found, options.changed)
+        if not found.targets and not found.errors:
+            note = f"no job reads what changed since {since}"
+            return _told(Report(findings=(), units=(), seconds=time.monotonic() - started, note=note), options)
     sources = Sources(root)
     if STDIN in options.paths:
         sources.add(STDIN, decoded(sys.stdin.buffer.read(FILE_BYTES + 1), STDIN))
@@ -124,6 +135,21 @@ def _verify(options: argparse.Namespace) -> int:
     return _told(report, options)
 
 
+def _touched(root: Path, found: "Discovery", changed: str) -> tuple["Discovery", str]:
+    """What reads a file that differs, and since when. UsageError where git does not know `changed`."""
+    from trainyard.cache import Digests
+    from trainyard.lint.judge import Judge
+    from trainyard.repository.changed import changed_files, resolve
+    from trainyard.yaml.sources import Sources
+
+    range = resolve(root, changed)
+    differing = changed_files(root, range)
+    judge = Judge(root, Sources(root), Digests(root), None, None, None)
+    if judge.is_linter(differing):
+        return found, range.text
+    return replace(found, targets=tuple(each for each in found.targets if judge.touched(each, differing))), range.text
+
+
 def _told(report: "Report", options: argparse.Namespace) -> int:
     """Print a report in the form that is asked for, and return its exit code."""
     from trainyard.report import write
@@ -139,8 +165,6 @@ def _told(report: "Report", options: argparse.Namespace) -> int:
 
 def with_server(root: Path, outcome: "Outcome") -> "Outcome":
     """What lint-jobs found, and what a real API server says of the same targets. Standard input is not asked about."""
-    from dataclasses import replace
-
     from trainyard.findings.merged import order
     from trainyard.repository.discover import STDIN, discover
     from trainyard.rules.server import REJECTS, WARNS
