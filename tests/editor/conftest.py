@@ -34,13 +34,15 @@ def checkout(tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Repository:
-    """A repository of another layout: a kustomization, and a manifest that none names."""
+    """A repository of another layout: a kustomization, a manifest that none names, and a chart."""
     repository = Repository(tmp_path / "plain")
     for file, text in {
         "deploy/train/kustomization.yaml": "resources: [job.yaml]\n",
         "deploy/train/job.yaml": DEPLOYED,
         "extra/other.yaml": DEPLOYED,
         "notes/list.yaml": "- milk\n",
+        "chart/Chart.yaml": "name: chart\n",
+        "chart/templates/job.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {{ .Values.meta }}\n",
     }.items():
         (repository.root / file).parent.mkdir(parents=True, exist_ok=True)
         (repository.root / file).write_text(text)

@@ -118,24 +118,27 @@ class Server(LanguageServer):
 
     async def _judged(self, repository: Repository, pause: float) -> None:
         await asyncio.sleep(pause)
+        try:
+            self.show(repository, await self._found(repository))
+            self._told = ""
+        except Exception as error:  # what breaks here leaves what was shown, and the next edit tries again
+            words = str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}"
+            if words != self._told:
+                self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"lint-jobs: {words}"))
+            self._told = words
+
+    async def _found(self, repository: Repository) -> dict[str, list[Shown]]:
+        """What is found in the open documents of a repository and what reads them, by file."""
         documents = sorted(repository.documents)
         if not documents:
-            self.show(repository, {})
-            return
-        try:
-            judged = await self.judging.judge(repository.root, documents, repository.unsaved())
-        except Fault as error:
-            if str(error) != self._told:
-                self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"lint-jobs: {error}"))
-            self._told = str(error)
-            return
-        self._told = ""
+            return {}
+        judged = await self.judging.judge(repository.root, documents, repository.unsaved())
         showing = self.showing(repository)
         shown: dict[str, list[Shown]] = {}
         for finding in judged.findings:
             one = showing.shown(finding, documents)
             shown.setdefault(one.file, []).append(one)
-        self.show(repository, shown)
+        return shown
 
     def show(self, repository: Repository, shown: dict[str, list[Shown]]) -> None:
         """Replace what is shown of a repository. Findings in files that are not open are shown there too."""

@@ -25,7 +25,7 @@ def reading(root: Path, documents: Collection[str], unsaved: Mapping[str, str]) 
     """The targets that read any of the documents, which are paths below `root`, with the errors of what is no target.
 
     Of a document in a job folder, that job; of any other, every job or kustomization that it is a part of. A manifest
-    that none reads is a target itself, and what is no manifest is none.
+    that none reads is a target itself, unless it may be a patch or a template, and what is no manifest is none.
     """
     sources, digests = Sources(root, unsaved), Digests(root, unsaved)
     judge = Judge(root, sources, digests, Cache(root, digests), None, None)
@@ -37,7 +37,7 @@ def reading(root: Path, documents: Collection[str], unsaved: Mapping[str, str]) 
             here = frozenset((document,))
             found = _all(root, document, sources)
             found = Discovery(tuple(each for each in found.targets if judge.touched(each, here)), (), whole=False)
-            if not found.targets and is_manifest(sources, document):
+            if not found.targets and is_manifest(sources, document) and _stands_alone(root, document):
                 found = discover([document], root, root)
         targets |= {target.name: target for target in found.targets}
         errors |= {str(error): error for error in found.errors}
@@ -68,6 +68,17 @@ def _all(root: Path, document: str, sources: Sources) -> Discovery:
     except UsageError:  # under no version control
         folders = [folder.as_posix() for folder in Path(document).parents if has_kustomization(root / folder)]
         return Discovery(tuple(Target(name, TargetKind.KUSTOMIZATION) for name in folders), (), whole=False)
+
+
+def _stands_alone(root: Path, document: str) -> bool:
+    """False in hidden folders, in Helm charts, whose templates are not YAML, and for what may be a patch."""
+    folders = Path(document).parents
+    hidden = any(part.startswith(".") for part in Path(document).parts)
+    return not (
+        hidden
+        or has_kustomization(root / folders[0])
+        or any((root / each / "Chart.yaml").is_file() for each in folders)
+    )
 
 
 def below(root: Path, path: str) -> str | None:
