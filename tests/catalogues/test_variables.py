@@ -12,6 +12,9 @@ from jsonschema import Draft202012Validator
 from trainyard.catalogues.variables import FOLDER, compile_catalogue, names, nearest, variable
 from trainyard.errors import Fault
 from trainyard.rules.environment.names import FAMILIES
+from trainyard.rules.examples import unit_of
+from trainyard.rules.index import all_rules, problems
+from trainyard.workload.of_unit import workloads
 
 SOURCES = sorted(FOLDER.glob("*.yaml"))
 EXAMPLES = [
@@ -159,3 +162,64 @@ def test_a_variable_that_two_sources_claim(tmp_path: Path) -> None:
         (tmp_path / f"{owner}.yaml").write_text(f"owner: {owner}\nvariables: {{X: {{type: int}}}}")
     with pytest.raises(Fault, match="X is already in"):
         compile_catalogue(tmp_path)
+
+
+def told(rule: str, *variables: str) -> list[str]:
+    """What a rule says of a Job with these variables, with its help."""
+    env = [{"name": name, "value": "1"} for name in variables]
+    pod = {"containers": [{"name": "a", "image": "a", "command": ["torchrun", "train.py"], "env": env}]}
+    unit = unit_of([{"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}}])
+    found = problems(all_rules()[rule], unit, tuple(workloads(unit)))
+    return sorted(f"{problem.message}: {problem.help}" for problem in found)
+
+
+FEW = ("CUDA_", "DEEPSPEED_", "FI_", "OMP_", "PYTORCH_", "TORCHELASTIC_", "TORCH_")
+KNOWN = sorted(name for name in names() if name.startswith(FEW) and not name.startswith(FAMILIES))
+
+
+def slips(name: str) -> set[str]:
+    """The name without one of its letters, or with one of them twice, behind its prefix."""
+    start = name.index("_") + 1
+    letters = [at for at in range(start, len(name)) if name[at].isalpha()]
+    return {name[:at] + kept + name[at + 1 :] for at in letters for kept in ("", 2 * name[at])}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_letter_dropped_or_doubled_is_told(name: str) -> None:
+    misspelt = sorted(slips(name) - names())
+
+    found = told("ENV002", *misspelt)
+
+    assert [line.partition(" ")[0] for line in found] == misspelt
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CUDA_DEVICE_MEMORY_LIMIT",
+        "CUDA_VISIBLE_DEVICES2",
+        "CUDA_VISIBLE_DEVICES_",
+        "CUDA_VISIBLE_DEVICE_ID",
+        "DEEPSPEED_TIMEOUT_SECONDS",
+        "FI_EFA_EQ_SIZE",
+        "FI_PROVIDER_PATH",
+        "OMP_NUM_TEAMS",
+        "OMP_THREAD_LIMIT",
+        "PYTORCH_HIP_ALLOC_CONF",
+        "TORCH_CUDA_ARCH_LIST",
+        "TORCH_DISTRIBUTED_DEBUG_",
+        "TORCH_LOGS",
+    ],
+)
+def test_what_other_programs_read_is_no_slip(name: str) -> None:
+    assert told("ENV002", name) == []
+
+
+def test_a_name_near_one_that_was_removed_is_told_which() -> None:
+    assert told("ENV002", "NCCL_LL_THRESOLD", "NCCL_CHECKS_DISABL") == []
+    assert told("ENV032", "NCCL_LL_THRESOLD", "NCCL_CHECKS_DISABL") == [
+        "NCCL_CHECKS_DISABL is not among the variables that NCCL and its known plugins read: remove it:"
+        " NCCL_CHECKS_DISABLE, which may be meant, is no longer read by NCCL since 2.2.12",
+        "NCCL_LL_THRESOLD is not among the variables that NCCL and its known plugins read: remove it:"
+        " NCCL_LL_THRESHOLD, which may be meant, is no longer read by NCCL since 2.5",
+    ]

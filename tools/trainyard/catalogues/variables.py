@@ -149,8 +149,10 @@ def names() -> frozenset[str]:
     return frozenset(_compiled())
 
 
-def nearest(name: str, families: tuple[str, ...], distance: int) -> Variable | None:
-    """The variable of the same family, in use or deprecated, whose name is at most `distance` typing slips away.
+def nearest(
+    name: str, families: tuple[str, ...], distance: int, standing: tuple[str, ...] = ("", "deprecated")
+) -> Variable | None:
+    """The variable of the same family and of a status whose name is at most `distance` typing slips away.
 
     Of several the nearest, and of those the one in use.
     """
@@ -161,7 +163,7 @@ def nearest(name: str, families: tuple[str, ...], distance: int) -> Variable | N
         (slips, "status" in facts, known)
         for known, facts in _compiled().items()
         if known.startswith(family)
-        and facts.get("status") in (None, "deprecated")
+        and facts.get("status", "") in standing
         and (slips := _slips(name, known, distance)) <= distance
     )
     return variable(near[0][2]) if near else None

@@ -23,9 +23,12 @@ _READERS = {
 }
 FAMILIES = tuple(_READERS)
 """Prefixes whose names the catalogue holds completely."""
-_PARTS = ("FI_", "UCX_", "OMPI_MCA_")
+_PARTS = ("UCX_", "OMPI_MCA_")
 """Prefixes of which it holds the well-known names: there only an `S` or a `D` too many or too few, or two letters that
 changed places, are certainly a slip."""
+_FEW = ("CUDA_", "DEEPSPEED_", "FI_", "OMP_", "PYTORCH_", "TORCHELASTIC_", "TORCH_")
+"""Prefixes of which it holds the well-known names, and of which few are alike: there a letter that was dropped or
+doubled is certainly a slip, too."""
 _LOCAL = frozenset(
     {"NCCL_PLUGIN_PATH", "NCCL_INIT_SCRIPT", "NCCL_HOME", "NCCL_TEST_PATH", "NCCL_ISOLATION_TESTS", "NCCL_EXIT"}
 )
@@ -60,7 +63,8 @@ def near_miss_name(workload: Workload) -> Iterator[Problem]:
     """A variable's name is one or two letters away from one that a library reads.
 
     An unknown name is ignored without a message, so the setting never applies. Names that are far from every known one
-    are left alone: they may belong to a script.
+    are left alone: they may belong to a script. Of CUDA, OpenMP, PyTorch, DeepSpeed and libfabric, which read more than
+    the catalogue holds, a name counts as misspelt where one letter was dropped or doubled, or two changed places.
 
     Bad:
         kind: ConfigMap
@@ -164,10 +168,13 @@ def unread_name(workload: Workload) -> Iterator[Problem]:
             continue
         own = found.name in _LOCAL or found.name.startswith(_READ_ELSEWHERE) or _OF_SCRIPTS.search(found.name)
         if not own and not _is_used_by_script(workload, found.name):
+            gone = nearest(found.name, FAMILIES, _distance(found.name), ("removed",))
             yield Problem(
                 f"{found.name} is not among the variables that {readers}",
                 _named(found).saying("ignored without a message"),
-                help="remove it, or look up what the setting is called",
+                help="remove it, or look up what the setting is called"
+                if gone is None
+                else f"remove it: {gone.name}, which may be meant, {_standing(gone)}",
             )
 
 
@@ -233,10 +240,18 @@ def _meant(name: str) -> Variable | None:
     facts = variable(name)
     if name in _LOCAL or (facts is not None and facts.status != "phantom"):
         return None
-    if name.startswith(_PARTS):
-        close = nearest(name, _PARTS, 1)
-        return close if close is not None and _is_slip(name, close.name) else None
-    return nearest(name, FAMILIES, 2 if len(name) >= 14 else 1)
+    if name.startswith(FAMILIES):
+        return nearest(name, FAMILIES, _distance(name))
+    close = nearest(name, (*_PARTS, *_FEW), 1)
+    if close is None:
+        return None
+    mistyped = name.startswith(_FEW) and _is_mistyped(name, close.name)
+    return close if mistyped or _is_slip(name, close.name) else None
+
+
+def _distance(name: str) -> int:
+    """Slips after which a name still stands for another, in a family that the catalogue holds completely."""
+    return 2 if len(name) >= 14 else 1
 
 
 def _is_used_by_script(workload: Workload, name: str) -> bool:
@@ -257,6 +272,14 @@ def _reads_more(workload: Workload) -> bool:
 def _is_slip(name: str, meant: str) -> bool:
     shorter, longer = sorted((name, meant), key=len)
     return sorted(name) == sorted(meant) or longer.upper() in (f"{shorter}S".upper(), f"{shorter}D".upper())
+
+
+def _is_mistyped(name: str, meant: str) -> bool:
+    """Whether a name lacks a letter of another, or has one of them twice."""
+    if len(name) < len(meant):
+        return any(meant[:at] + meant[at + 1 :] == name and meant[at].isalpha() for at in range(len(meant)))
+    twice = (at for at in range(1, len(name)) if name[at] == name[at - 1] and name[at].isalpha())
+    return any(name[:at] + name[at + 1 :] == meant for at in twice)
 
 
 def _standing(facts: Variable) -> str:
