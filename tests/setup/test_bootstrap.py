@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from set_up.command import Progress
+from set_up.part import Part, ensure, locked
 from set_up.targets import TARGETS
 from tests.setup.conftest import HOME, Run
 
@@ -73,6 +75,24 @@ def test_a_set_up_that_was_ended_is_made_good(
     assert after == before, "nothing was replaced"
     assert again.returncode == 0, again.stderr
     assert holds(ready) == FRESH
+
+
+def test_a_link_in_the_place_of_a_part_goes_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    tools, shared, source = tmp_path / "tools", tmp_path / "shared", tmp_path / "source"
+    for folder in (tools, shared):
+        folder.mkdir()
+    source.write_text("new")
+    (shared / "kept").write_text("of another checkout")
+    (tools / "part").symlink_to(shared)
+    (tools / "tmp-old-other").symlink_to(shared)  # a set-up before left it
+
+    with locked(tools, Progress()):
+        ensure(tools, Part("part", (source,), (), lambda folder: (folder / "made").touch()))
+
+    assert {path.name for path in tools.iterdir()} == {"part", "lock"}
+    assert not (tools / "part").is_symlink()
+    assert {path.name for path in (tools / "part").iterdir()} == {"made", "stamp"}
+    assert {path.name for path in shared.iterdir()} == {"kept"}
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:

@@ -53,9 +53,17 @@ def ensure(tools: Path, part: Part) -> Path:
             target.rename(stale)
         fresh.rename(target)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-        shutil.rmtree(stale, ignore_errors=True)
+        _remove(fresh, ignore_errors=True)
+        _remove(stale, ignore_errors=True)
     return target
+
+
+def _remove(path: Path, ignore_errors: bool = False) -> None:
+    """Remove a folder and all below it. Where somebody put a link in a part's place, the link goes and no more."""
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=ignore_errors)
 
 
 @contextlib.contextmanager
@@ -74,7 +82,7 @@ def locked(tools: Path, progress: Progress) -> Iterator[int]:
             progress.step("waiting for another set-up of this checkout")
             fcntl.flock(lock, fcntl.LOCK_EX)
         for path in tools.glob("tmp-*"):
-            shutil.rmtree(path)
+            _remove(path)
         yield lock
     finally:
         os.close(lock)
