@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 from tests.controlplane.checkout import GOOD, add_job, make_checkout
+from trainyard.findings.finding import Position
 from trainyard.objects.unit import Unit
 from trainyard.repository.discover import discover
 from trainyard.verify.candidates import Shelf
@@ -34,3 +35,22 @@ def test_one_job_is_in_memory_at_a_time(tmp_path: Path) -> None:
     assert rendered == [(f"rendered {target.name}", 1) for target in targets]
     assert between == 0
     assert asked == [(target.name, 1) for target in targets]
+
+
+def test_a_key_that_stands_twice_is_told_and_the_object_is_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: Pod\nkind: ConfigMap\nmetadata: {name: a, name: b}\n")
+    targets = discover(["a.yaml"], tmp_path, tmp_path).targets
+
+    with tempfile.TemporaryFile() as file:
+        shelf = Shelf(tmp_path, Sources(tmp_path), file)
+        made = shelf.put(targets, lambda _: None)
+        ((_, unit, origin),) = shelf.taken(made)
+
+    assert [(item.kind, item.name) for item in unit.objects] == [("ConfigMap", "b")]
+    assert [(found.rule, found.input_error, found.place.position) for found in made[0].findings] == [
+        ("INP001", True, Position("a.yaml", 3, 1, 1)),
+        ("INP001", True, Position("a.yaml", 4, 21, 1)),
+    ]
+    at = origin.position(unit.objects[0], ("metadata", "name"))
+    assert at is not None
+    assert (at.line, at.column) == (4, 27)

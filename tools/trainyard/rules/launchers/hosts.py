@@ -229,7 +229,7 @@ def _refusals(start: Start) -> Iterator[tuple[str, Spot, str]]:
     if not launch.complete:
         return
     if launch.launcher == "torchrun" and not launch.program and launch.certain and _is_whole(start):
-        yield "it is told no script", launch.spot, "name the script behind torchrun's own options"
+        yield "it is given no script", launch.spot, "name the script behind torchrun's own options"
     if launch.launcher == "deepspeed":
         yield from _of_deepspeed(start)
     if launch.launcher != "accelerate" or launch.option("config_file") is not None:
