@@ -215,6 +215,20 @@ def test_a_key_that_stands_twice_is_told_at_its_place_and_the_rest_is_judged(emp
     assert {("job.yaml", 6, "JOB005"), ("job.yaml", 14, "ENV002"), ("job.yaml", 19, "SCH001")} <= set(told)
 
 
+def test_each_key_that_stands_twice_in_a_job_folder_is_told(checkout: Repository) -> None:
+    checkout.replace(f"{LLAMA}/job.yaml", "  nodes: 4\n", "  nodes: 4\n  nodes: 8\n  nodes: 9\n")
+    checkout.replace(f"{LLAMA}/job.yaml", "micro: 2", "micro: 2\n    micro: 3")
+    checkout.replace(f"{GPT2}/kustomization.yaml", "namespace: research", "namespace: research\nnamespace: a")
+
+    found = checkout.report(LLAMA, GPT2)["findings"]
+
+    job = (checkout.root / LLAMA / "job.yaml").read_text().splitlines()
+    lines = [found["line"] for found in found if found["file"] == f"{LLAMA}/job.yaml"]
+    assert {each["rule"] for each in found} == {"INP001"}
+    assert [job[line - 1].strip() for line in lines] == ["nodes: 8", "nodes: 9", "micro: 3"]
+    assert [each["line"] for each in found if each["file"] == f"{GPT2}/kustomization.yaml"] == [4]
+
+
 def test_a_file_in_which_a_key_stands_twice_is_not_fixed(empty: Repository) -> None:
     empty.write("job.yaml", TWICE)
 

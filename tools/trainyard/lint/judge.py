@@ -4,6 +4,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -342,6 +343,8 @@ class Judge:
         from trainyard.findings.consequences import without_consequences
         from trainyard.findings.suppress import find
 
+        if result.target.kind is not TargetKind.MANIFESTS:
+            self._fail_others(result)
         told = (told_briefly(finding) for finding in without_consequences(result.findings))
         findings = [without(finding, result.secrets) for finding in told]
         not_judged = tuple(replace(each, why=cleaned(brief(each.why), result.secrets)) for each in result.not_judged)
@@ -360,6 +363,17 @@ class Judge:
             kept = codec.encode(findings, suppressions, not_judged)
             self.cache.put(_key(target), result.reads, listings, kept)
         return Judgement(target, tuple(findings), tuple(suppressions), complete, not_judged=not_judged)
+
+    def _fail_others(self, result: "Result") -> None:
+        """Where a key that stands twice ended the judgement of a folder, the others of its file are told as well."""
+        for finding in [each for each in result.findings if each.input_error]:
+            at = finding.place.position
+            if at is None or at.file not in self.sources.files:
+                continue
+            with suppress(InputError):
+                first, *others = self.sources.twice(at.file) or (None,)
+                if first is not None and (first.message, first.line) == (finding.message, at.line):
+                    result.fail_each(others)
 
     def _text(self, file: str) -> str:
         try:
