@@ -40,7 +40,7 @@ def branch(folder: Path) -> int:
     (folder / MORE).mkdir()
     for file in (folder / JOB).iterdir():
         (folder / MORE / file.name).write_text(file.read_text().replace("llama-8b-sft", "one-more"))
-    listing = [PYTHON, "-I", "-m", "trainyard", "list-jobs", "--root", folder]
+    listing = [str(PYTHON), "-I", "-m", "trainyard", "list-jobs", "--root", str(folder)]
     subprocess.run(listing, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     subprocess.run([*git, "add", "--all"], cwd=folder, check=True)
     subprocess.run([*git, "commit", "--quiet", "--message", "one more job"], cwd=folder, check=True)
@@ -64,9 +64,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--verify", action="store_true", help="ask a real API server about what changed, too")
     options = parser.parse_args()
-    commands = {name: [PYTHON, "-I", "-m", "trainyard", *words] for name, words in COMMANDS.items()}
+    commands = {name: [str(PYTHON), "-I", "-m", "trainyard", *words] for name, words in COMMANDS.items()}
     if options.verify:
-        commands["verify, what changed"] = [PYTHON, "-I", "-m", "trainyard", "verify-jobs", MORE]
+        commands["verify, what changed"] = [str(PYTHON), "-I", "-m", "trainyard", "verify-jobs", MORE]
     with tempfile.TemporaryDirectory() as place:
         folder, cache = Path(place, "clone"), Path(place, "cache")
         jobs = branch(folder)

@@ -22,6 +22,7 @@ TEXTS = st.lists(st.sampled_from(["a", "é", "😀", "\t", *BREAKS])).map("".joi
         ("a: x\u2028b: 2\nc: 3", 2, 4, (0, 8)),  # the parser ends a line there, the editor does not
         ("a: 1\n", 1, 99, (0, 4)),
         ("a: 1\n", 99, 1, (1, 0)),
+        ("a\r\n", 0, 3, (0, 1)),  # no line has this number: the first one
         ("", 1, 1, (0, 0)),
     ],
 )

@@ -86,7 +86,7 @@ OPTIONS = {
 
 
 def torchrun(arguments: list[str]) -> None:
-    from torch.distributed.elastic.agent.server import WorkerSpec
+    from torch.distributed.elastic.agent.server.api import WorkerSpec
     from torch.distributed.elastic.rendezvous import RendezvousHandlerRegistry, RendezvousParameters
     from torch.distributed.run import config_from_args, parse_args
 

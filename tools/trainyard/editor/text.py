@@ -35,11 +35,12 @@ class Text:
 
     def offset(self, line: int, column: int) -> int:
         """Of a finding's place, from 1. One behind the end of its line is there, one behind the text at its end."""
+        line = max(line, 1)
         breaks = list(_PARSERS.finditer(self.text))
         if line - 1 > len(breaks):
             return len(self.text)
-        start = self._first if line <= 1 else breaks[line - 2].end()
-        end = breaks[line - 1].start() if 0 < line <= len(breaks) else len(self.text)
+        start = self._first if line == 1 else breaks[line - 2].end()
+        end = breaks[line - 1].start() if line <= len(breaks) else len(self.text)
         return min(start + max(column - 1, 0), end)
 
     def line_end(self, offset: int) -> int:
