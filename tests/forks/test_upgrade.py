@@ -35,7 +35,7 @@ def script(upstream: Path) -> str:
 @pytest.mark.parametrize("back", BACK)
 def test_a_fork_of_an_older_commit_merges_and_passes(back: int, fork: Path, tmp_path: Path) -> None:
     upstream, ours = fork, tmp_path / "ours"
-    run(upstream, "git branch -f main && git checkout -q main")
+    run(upstream, "git checkout -q -B main")
     old = run(HOME, f"git rev-list --first-parent --skip {back} -n 1 HEAD").strip()
     if not old:
         pytest.skip(f"the history does not go back {back} commits")

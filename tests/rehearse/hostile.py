@@ -12,9 +12,13 @@ import yaml
 from tests.rehearse.rehearsing import HOME, TOOL
 from trainyard.commandline import TRACEBACK
 
-WITHOUT_A_WALL = (
-    "from trainyard.rehearse import engine, rehearsal as r; r.refuse = lambda *a: None; engine.SAME_FAILURES = 2"
-)
+WITHOUT_A_WALL = """
+from trainyard.rehearse import engine, programs, rehearsal
+rehearsal.refuse = lambda *_: None
+programs.missing_program = lambda *_: None
+engine.SAME_FAILURES = 2
+"""
+"""Switches off what refuses a run before its pods start."""
 PYTHON = HOME / ".tools" / "lint" / "bin" / "python"
 IMAGE = f"registry.example.com/any@sha256:{'0' * 64}"
 Json = dict[str, Any]

@@ -1,7 +1,7 @@
 """Whatever stands in any string of a manifest, a rehearsal changes nothing outside of the run's own folder.
 
 Every string of a pod, keys included, is exchanged for one that means harm, each in a pod of its own, and so are those
-of the objects beside it. The API server's refusals are switched off: it is the second wall that is tried.
+of the objects beside it. What refuses a run before its pods start is switched off: it is the second wall that is tried.
 """
 
 import json
