@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,12 @@ def test_github_reads_them_as_they_are_meant() -> None:
         text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_auditor_of_workflows_finds_nothing() -> None:
+    """Injection, rights that are too wide, caches that strangers fill, credentials that stay, pins that are none."""
+    auditor = Path(sys.executable).with_name("zizmor")
+    command = [auditor, "--offline", "--quiet", "--color=never", ".github", "action.yml"]
+    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
