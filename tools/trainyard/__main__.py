@@ -26,6 +26,8 @@ SHORT = {name.removesuffix("-jobs").removesuffix("-job"): name for name in COMMA
 """What a command may be called as well: `lint` is `lint-jobs`."""
 OF_LINT = ("explain", "export-policy", "rules")
 """Subcommands of lint-jobs that may stand alone."""
+OF_A_PACKAGE = {"upgrade": "upgrade.command"}
+"""Commands for repositories that use the package and are no forks, and their modules; tools/ has none of them."""
 
 
 def main() -> int:
@@ -40,7 +42,7 @@ def main() -> int:
     if IS_INSTALLED and word == "completion":
         return _completion(rest)
     name, arguments = ("lint-jobs", [word, *rest]) if word in OF_LINT else (SHORT.get(word, word), rest)
-    if name not in COMMANDS:
+    if name not in COMMANDS and name not in OF_A_PACKAGE:
         print(f"trainyard: {f'no command is called {word}' if word else 'which command?'}; {_usage()}", file=sys.stderr)
         return 2
     if IS_INSTALLED and name in OF_A_CHECKOUT:
@@ -49,7 +51,7 @@ def main() -> int:
     if name == "lint-jobs":
         # Nearly nothing there refers to itself: looking for what does took an eighth of a run and freed nothing.
         gc.disable()
-    command = importlib.import_module(f"trainyard.{COMMANDS[name]}")
+    command = importlib.import_module(f"trainyard.{(COMMANDS | OF_A_PACKAGE)[name]}")
     code: int = command.main(arguments)
     return code
 
@@ -75,7 +77,7 @@ def _completion(arguments: list[str]) -> int:
 
 def _usage() -> str:
     known = [short for short, name in SHORT.items() if not (IS_INSTALLED and name in OF_A_CHECKOUT)]
-    own = ["completion"] if IS_INSTALLED else []
+    own = ["completion", *OF_A_PACKAGE] if IS_INSTALLED else []
     return f"usage: trainyard {{{','.join(sorted([*known, *OF_LINT, *own]))}}} ...; each has --help"
 
 

@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         for name in ("description", "epilog"):
             settings[name] = as_called(settings.get(name) or "")
         if IS_INSTALLED and "prog" in settings:
-            settings["prog"] = as_called(f"tools/{settings['prog']}")
+            settings["prog"] = as_called(f"tools/{settings['prog']}").removeprefix("tools/")
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **settings})
 
     def error(self, message: str) -> NoReturn:

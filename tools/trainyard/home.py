@@ -9,7 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 IS_INSTALLED = (PACKAGE / "installed").is_dir()
 HOME = PACKAGE / "installed" if IS_INSTALLED else PACKAGE.parents[1]
-"""Holds schemas/; in a checkout also base/, docs/ and whatever else the repository has."""
+"""Holds schemas/, base/, overlays/ and example clusters/ and jobs/; in a checkout also whatever else it has."""
 BUILT = HOME if IS_INSTALLED else HOME / ".tools"
 """Holds bin/; in a checkout also the environments and the control plane."""
 

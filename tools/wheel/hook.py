@@ -1,4 +1,4 @@
-"""The build hook of the wheel: builds the renderer for one platform, and lays it and schemas/ beside the package.
+"""The build hook of the wheel: builds the renderer for a platform, and lays it, schemas/ and bases beside the package.
 
 hatchling runs it. The environment variable TRAINYARD_PLATFORM names the platform; left out, it is this machine's.
 """
@@ -22,6 +22,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 VARIABLE = "TRAINYARD_PLATFORM"
 INSTALLED = "trainyard/installed"
 """What trainyard.home looks for."""
+CARRIED = ("schemas", "base", "overlays", "clusters", "jobs")
+"""Folders that a wheel carries as they are. A fork may have deleted the examples, which are the last two."""
 SHELLS = ("bash", "zsh")
 LICENCES = ("LICENSE", "LICENCE", "COPYING", "NOTICE")
 
@@ -65,7 +67,7 @@ class RendererHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["tag"] = f"py3-none-{target.tag}"
         build_data["force_include"] = {
             **build_data["force_include"],
-            str(home / "schemas"): f"{INSTALLED}/schemas",
+            **{str(home / part): f"{INSTALLED}/{part}" for part in CARRIED if (home / part).is_dir()},
             str(made / "render"): f"{INSTALLED}/bin/render",
             str(made / "notices.txt"): f"{INSTALLED}/notices.txt",
             **{str(made / shell): f"{INSTALLED}/completion/{shell}" for shell in SHELLS},
@@ -117,6 +119,7 @@ def _command_line(home: Path) -> argparse.ArgumentParser:
         for short, name in program.SHORT.items()
         if name not in program.OF_A_CHECKOUT
     } | {name: lint.SUBCOMMANDS[name]() for name in program.OF_LINT}
+    parsers |= {name: import_module(f"trainyard.{module}").parser() for name, module in program.OF_A_PACKAGE.items()}
     top = argparse.ArgumentParser(prog="trainyard")
     top.add_argument("--version", action="version", version="")
     commands = top.add_subparsers()

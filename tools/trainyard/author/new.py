@@ -22,6 +22,7 @@ from trainyard.author.ask import Asker
 from trainyard.author.choices import Choices
 from trainyard.author.command import COUNT, RATE
 from trainyard.errors import EXIT_CLEAN, UsageError
+from trainyard.home import as_called
 
 if TYPE_CHECKING:
     from trainyard.author.propose import Proposal
@@ -73,7 +74,7 @@ def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
         return trial.code
     place(root, answers.folder, files)
     commandline.say(f"{answers.folder}: written\n\nnext:")
-    commandline.say("\n".join(f"    {line}" for line in next_commands(root, answers)))
+    commandline.say(as_called("\n".join(f"    {line}" for line in next_commands(root, answers))))
     return EXIT_CLEAN if not trial.code else trial.code
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainyard import commandline
 from trainyard.errors import EXIT_FINDINGS, UsageError
-from trainyard.home import HOME, IS_INSTALLED
+from trainyard.home import HOME, IS_INSTALLED, as_called
 
 _EXAMPLES = """\
 examples:
@@ -54,7 +54,7 @@ def _list(options: argparse.Namespace) -> int:
         for name in stale:
             write_text(root / list_file(name), listing(job for job in jobs if job.cluster == name))
     for name in stale:
-        said = "differs from jobs/: run tools/list-jobs" if options.check else "written"
+        said = as_called("differs from jobs/: run tools/list-jobs") if options.check else "written"
         print(f"{list_file(name)}: {said}", file=sys.stderr)
     say(_shown({name: [job.folder for job in jobs if job.cluster == name] for name in asked}, options.format))
     return EXIT_FINDINGS if stale and options.check else 0
