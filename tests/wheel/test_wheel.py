@@ -1,41 +1,20 @@
 """The wheel: built twice it is the same; installed where there is nothing else, it judges as the checkout does."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.copies import TWO_JOBS, copy_parts
-from tests.test_offline import offline
+from tests.wheel.building import HOME, Bare, build, built
 from trainyard import __version__
 
-HOME = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow_build
 
-POD = """\
-apiVersion: batch/v1
-kind: Job
-metadata: {name: a}
-spec:
-  parallelism: 2
-  completions: 2
-  backoffLimit: -1
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-      - name: main
-        image: registry.example.com/any:1
-        command: [torchrun, --nnodes=2, --nproc-per-node=8, train.py]
-        resources: {limits: {nvidia.com/gpu: 8}}
-"""
 TYPED = """\
 from trainyard.api import lint, plan, render
 from trainyard.findings.finding import Finding
@@ -45,62 +24,6 @@ print(sorted({finding.rule for finding in findings if finding.severity.label == 
 print(plan("jobs/research/gpt2-124m").starts, len(render("jobs/research/gpt2-124m")) > 5)
 """
 NOT_TYPED = "from trainyard.api import plan\nplan(3)\n"
-
-
-def build(folder: Path, target: str, to: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-I", "-m", "hatchling", "build", "--target", target, "--directory", to],
-        cwd=folder,
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def built(folder: Path, target: str, to: Path, **settings: str) -> Path:
-    """What hatchling builds of a source folder."""
-    done = build(folder, target, to, **settings)
-    assert done.returncode == 0, done.stderr
-    (file,) = to.iterdir()
-    return file
-
-
-@dataclass(frozen=True, slots=True)
-class Bare:
-    """An environment that holds the wheel and what it asks for, and a repository of two jobs, far from the checkout."""
-
-    wheel: Path
-    environment: Path
-    repository: Path
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of the environment in the repository, without a network."""
-        program = self.environment / "bin" / words[0]
-        return offline(program, *words[1:], cwd=self.repository)
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Bare:
-    place = tmp_path_factory.mktemp("wheel")
-    wheel = built(HOME, "wheel", place / "built")
-    uv = subprocess.run(
-        [sys.executable, "-I", HOME / "tools/bootstrap.py", "uv"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    environment = place / "environment"
-    pinned = ("--require-hashes", "--requirement", HOME / "requirements/lint.txt")
-    into = (uv, "pip", "install", "--quiet", "--python", environment / "bin/python")
-    for command in ((uv, "venv", "--quiet", "--python", sys.executable, environment), (*into, *pinned)):
-        subprocess.run(command, check=True)
-    # With what is pinned, all that it depends on is there.
-    subprocess.run([*into, "--no-index", wheel], check=True)
-    repository = place / "repository"
-    copy_parts(repository, *TWO_JOBS)
-    (repository / "train.yaml").write_text(POD)
-    file = repository / "jobs/research/gpt2-124m/job.yaml"
-    file.write_text(file.read_text().replace("  nodes: 4", "  nods: 4"))
-    subprocess.run(["git", "init", "--quiet", "--template=", repository], check=True)
-    return Bare(wheel, environment, repository)
 
 
 @pytest.mark.claim("wheel-reproducible")
@@ -127,8 +50,13 @@ def test_what_the_wheel_holds(bare: Bare) -> None:
     assert {name.split("/")[0] for name in names} == {"trainyard", f"trainyard-{__version__}.dist-info"}
     assert "trainyard/py.typed" in names
     assert f"trainyard-{__version__}.dist-info/licenses/LICENSE" in names
-    schemas = {str(file.relative_to(HOME)) for file in (HOME / "schemas").rglob("*") if file.is_file()}
-    assert schemas <= {name.removeprefix("trainyard/installed/") for name in names}
+    carried = {
+        str(file.relative_to(HOME))
+        for part in ("schemas", "base", "overlays", "clusters", "jobs")
+        for file in (HOME / part).rglob("*")
+        if file.is_file()
+    }
+    assert carried <= {name.removeprefix("trainyard/installed/") for name in names}
     assert "License-Expression: Apache-2.0\n" in metadata
     asked = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]
     assert [line.split()[1].partition(">")[0] for line in asked] == ["cel-expr-python", "jsonschema-rs", "pyyaml"]
@@ -206,6 +134,7 @@ def test_bash_completes_the_command_line(bare: Bare) -> None:
     assert {"lint", "list"} <= set(completed("li"))
     assert completed("lint", "--form") == ["--format"]
     assert completed("plan", "--comp") == ["--compare"]
+    assert completed("upgrade", "--exa") == ["--examples"]
 
 
 @pytest.mark.claim("wheel-typed")
