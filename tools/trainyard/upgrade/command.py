@@ -115,6 +115,8 @@ def _chosen(flag: str, paths: Sequence[str], root: Path, known: set[str]) -> Cal
     """Whether a name is, or lies below, one of `paths`. UsageError where a path names nothing that is vendored."""
     tops = []
     for path in paths:
+        if not path:
+            raise UsageError(f"--{flag}: a PATH is empty: an unset variable, perhaps")
         top = os.path.relpath(os.path.normpath(Path(os.path.realpath(Path.cwd())) / path), root)
         if not any(_is_below(name, top) for name in known):
             raise UsageError(f"--{flag} {path}: no vendored file is called so")
@@ -147,7 +149,7 @@ def _say_files(found: "Changes", before: "Record | None", version: str, older: b
     counted = [f"{len(names)} {what}" for what, names in groups if names]
     lines = [f"{version}{was}: {', '.join(counted) or 'up to date'}"]
     whole = [name for name in found.new if before is None or name not in found.record.files]
-    lines += [f"  new      {part}/: {count} files" for part, count in _by_part(whole).items()]
+    lines += [f"  new      {part}/: {count} file{'s' * (count != 1)}" for part, count in _by_part(whole).items()]
     listed = {name: what for what, names in groups for name in names}
     lines += [f"  {what:<8} {visible(name)}" for name, what in sorted(listed.items()) if name not in whole]
     lines += [f"  kept     {visible(name)}: {why}" for name, why in found.kept.items()]

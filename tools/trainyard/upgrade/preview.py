@@ -3,6 +3,8 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +20,7 @@ _WHO = ("-c", "user.name=trainyard", "-c", "user.email=trainyard@localhost", "-c
 
 def preview(root: Path, changes: Changes) -> Difference:
     """What diff-jobs would say after `changes`, made in a copy of the working tree as it is."""
-    with tempfile.TemporaryDirectory(prefix="trainyard-upgrade-") as temporary:
+    with _without_git_of_others(), tempfile.TemporaryDirectory(prefix="trainyard-upgrade-") as temporary:
         copy = Path(temporary).resolve() / root.name
         copy.mkdir()
         for part in PARTS:
@@ -29,3 +31,15 @@ def preview(root: Path, changes: Changes) -> Difference:
         git(copy, *_WHO, "commit", "--quiet", "--allow-empty", "--no-verify", "--message", "as it is")
         apply(copy, changes)
         return replace(compare(copy, "HEAD", use_cache=False), base="the files as they are")
+
+
+@contextmanager
+def _without_git_of_others() -> Iterator[None]:
+    """Git in here works where it is told to: GIT_DIR, GIT_INDEX_FILE and others of a hook name its repository."""
+    before = {name: value for name, value in os.environ.items() if name[:4] == "GIT_" and name[:10] != "GIT_CONFIG"}
+    for name in before:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(before)
