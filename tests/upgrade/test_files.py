@@ -363,6 +363,21 @@ def test_examples_are_brought_once_and_belong_to_the_repository(vendored: Vendor
     assert "--examples: this package carries none" in vendored.upgrade("--examples").errors
 
 
+@pytest.mark.claim("vendored-ignored")
+def test_what_git_ignores_is_told(empty: Vendored) -> None:
+    lay(empty.root, {".gitignore": "*.lock\nfabric.yaml\nour.yaml\n", "base/our.yaml": "ours\n"})
+
+    done = empty.first()
+
+    assert done.code == 0
+    assert done.errors == "".join(
+        f"trainyard upgrade: Git ignores {name}: git add --force {name}\n"
+        for name in ("overlays/efa/fabric.yaml", "trainyard.lock")
+    )
+    empty.git("add", "--force", "overlays/efa/fabric.yaml", "trainyard.lock")
+    assert empty.first().errors == ""
+
+
 @pytest.mark.claim("vendored-not-a-fork")
 def test_a_fork_is_told_to_merge(empty: Vendored) -> None:
     (empty.root / "tools/trainyard").mkdir(parents=True)

@@ -103,6 +103,7 @@ def _upgrade(options: argparse.Namespace, home: Path, version: str) -> int:
     if found.written or found.removed or before != found.record:
         apply(root, found)
     _say_files(found, before, version, older)
+    _say_ignored(root, found)
     if is_later:
         _say_jobs(root, None)
         commandline.say("\nnext: trainyard lint; git add, commit, and a pull request, as with any change of a base")
@@ -154,6 +155,18 @@ def _say_files(found: "Changes", before: "Record | None", version: str, older: b
     lines += [f"  {what:<8} {visible(name)}" for name, what in sorted(listed.items()) if name not in whole]
     lines += [f"  kept     {visible(name)}: {why}" for name, why in found.kept.items()]
     commandline.say("\n".join(lines))
+
+
+def _say_ignored(root: Path, found: "Changes") -> None:
+    """Names what a .gitignore would have a commit leave out: many have `*.env`, and bases do not render without."""
+    from trainyard.report.escape import visible
+    from trainyard.repository.git import names
+    from trainyard.upgrade.record import NAME
+    from trainyard.upgrade.shipped import PARTS
+
+    ignored = names(root, "ls-files", "--others", "--ignored", "--exclude-standard", "-z", "--", *PARTS, NAME)
+    for name in sorted(ignored & {NAME, *found.record.files}):
+        print(f"{PROGRAM}: Git ignores {visible(name)}: git add --force {visible(name)}", file=sys.stderr)
 
 
 def _by_part(names: Sequence[str]) -> dict[str, int]:

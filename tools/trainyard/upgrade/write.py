@@ -24,7 +24,7 @@ def apply(root: Path, changes: Changes) -> None:
     changed. The record comes last, so that a run that was ended finds what it wrote as it should be.
     """
     leftovers.sweep(PREFIX, root)
-    at = ""
+    at = str(root)
     try:
         with _beside(root) as folder:
             staged = {}
