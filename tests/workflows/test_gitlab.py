@@ -59,7 +59,7 @@ def test_it_finds_what_the_command_finds(runner: Path, toolkit: Path, tmp_path: 
     git(root, "commit", "--quiet", "--message", "state")
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "CI": "true"}
 
-    command = [runner, "--force-shell-executor", "--no-color", "lint-jobs"]
+    command = [str(runner), "--force-shell-executor", "--no-color", "lint-jobs"]
     piped = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     alone = subprocess.run(
         [HOME / "tools/lint-jobs", "--format", "codequality", "deploy"],

@@ -157,7 +157,7 @@ def test_github_reads_them_as_they_are_meant() -> None:
 def test_an_auditor_of_workflows_finds_nothing() -> None:
     """Injection, rights that are too wide, caches that strangers fill, credentials that stay, pins that are none."""
     auditor = Path(sys.executable).with_name("zizmor")
-    command = [auditor, "--offline", "--quiet", "--color=never", ".github", "action.yml"]
+    command = [str(auditor), "--offline", "--quiet", "--color=never", ".github", "action.yml"]
     done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
