@@ -11,11 +11,11 @@ from trainyard.objects.objects import Object
 from trainyard.workload import jobset, ray, replicas, tfjob
 from trainyard.workload.adapters import made_services
 from trainyard.workload.indexed_job import INDEX_ANNOTATION, INDEX_VARIABLE, jobs_pods
+from trainyard.workload.kuberay import DASHBOARD_PORT
 from trainyard.workload.made import MadeObject, Part, made_object, part_of
 from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import count, entries, mapping, text
-from trainyard.workload.ray_pods import DASHBOARD_PORT
 
 VOLCANO = "batch.volcano.sh"
 TASK_INDEX = "volcano.sh/task-index"

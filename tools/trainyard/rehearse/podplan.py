@@ -15,10 +15,10 @@ from trainyard.rehearse.probes import FIELDS, Kind, Probe, probe
 from trainyard.rehearse.submitter import submits
 from trainyard.rehearse.substitutes import Substitutes
 from trainyard.workload.environment import replaced
+from trainyard.workload.kuberay import DASHBOARD_PORT
 from trainyard.workload.model import Container, Workload
 from trainyard.workload.plain import count, entries, mapping, sequence, strings, text
 from trainyard.workload.ray import SUBMITTER
-from trainyard.workload.ray_pods import DASHBOARD_PORT
 
 GRACE_SECONDS = 30
 """Kubernetes' terminationGracePeriodSeconds where a pod says none."""

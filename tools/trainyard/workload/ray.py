@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainyard.objects.objects import Object, Spot
-from trainyard.workload import ray_pods
+from trainyard.workload import kuberay
 from trainyard.workload.environment import InjectedVariable
 from trainyard.workload.indexed_job import names_of_job
+from trainyard.workload.kuberay import Cluster
 from trainyard.workload.made_names import MadeName
 from trainyard.workload.made_services import MadeService
 from trainyard.workload.model import PodSet, Setting
 from trainyard.workload.plain import count, entries, mapping, text
 from trainyard.workload.pods import object_name, places, pod_set
 from trainyard.workload.ray_entrypoint import with_entrypoint, with_runtime_environment
-from trainyard.workload.ray_pods import Cluster
 
 HEAD = "head"
 SUBMITTER = "submitter"
@@ -46,7 +46,7 @@ def job_pods(job: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
     found: tuple[PodSet, ...] = ()
     if isinstance(spec.get("rayClusterSpec"), dict):
         cluster = Cluster(job, spec["rayClusterSpec"], job.at("spec", "rayClusterSpec"), "", made_by="RayJob")
-        sidecars = (ray_pods.submitter(cluster.head_image),) if mode == "SidecarMode" else ()
+        sidecars = (kuberay.submitter(cluster.head_image),) if mode == "SidecarMode" else ()
         head, *workers = (with_runtime_environment(each, job) for each in _pods(cluster, objects, sidecars))
         found = (with_entrypoint(head, job), *workers)
     return (*found, _submitter(job, objects, found)) if mode == "K8sJobMode" else found
@@ -105,8 +105,8 @@ def _head(
     cluster: Cluster, objects: Sequence[Object], head: Mapping[Any, Any], spot: Spot, sidecars: Sequence[Any]
 ) -> PodSet:
     template = mapping(head.get("template"))
-    made = ray_pods.head(cluster, head)
-    added = [*sidecars, *([ray_pods.autoscaler(cluster)] if cluster.scales else [])]
+    made = kuberay.head(cluster, head)
+    added = [*sidecars, *([kuberay.autoscaler(cluster)] if cluster.scales else [])]
     overrides = made.spec | ({"restartPolicy": "Never"} if sidecars else {})
     if cluster.scales and not mapping(template.get("spec")).get("serviceAccountName") and cluster.name:
         overrides["serviceAccountName"] = cluster.name
@@ -128,11 +128,11 @@ def _head(
 def _head_env(cluster: Cluster, own: Sequence[InjectedVariable], index: int, name: str) -> Sequence[InjectedVariable]:
     if index == 0:
         return own
-    return ray_pods.autoscaler_env(cluster) if cluster.scales and name == ray_pods.AUTOSCALER else ()
+    return kuberay.autoscaler_env(cluster) if cluster.scales and name == kuberay.AUTOSCALER else ()
 
 
 def _workers(cluster: Cluster, objects: Sequence[Object], group: _Group) -> PodSet:
-    made = ray_pods.worker(cluster, group.name, group.data)
+    made = kuberay.worker(cluster, group.name, group.data)
     return pod_set(
         role=group.name,
         count=group.pods,
@@ -142,7 +142,7 @@ def _workers(cluster: Cluster, objects: Sequence[Object], group: _Group) -> PodS
         labels=made.labels,
         overrides=made.spec,
         inject=lambda index, _: made.env if index == 0 else (),
-        inject_init=lambda _, name: (*made.init_env, *(made.wait_env if name == ray_pods.WAITS else ())),
+        inject_init=lambda _, name: (*made.init_env, *(made.wait_env if name == kuberay.WAITS else ())),
         added_init=made.waits,
     )
 
@@ -161,8 +161,8 @@ def _submitter(job: Object, objects: Sequence[Object], cluster: Sequence[PodSet]
         objects=objects,
         labels=names_of_job(object_name(job)),
         overrides={} if isinstance(own, dict) else {"restartPolicy": "Never"},
-        inject=lambda index, _: ray_pods.submitter_env(job) if index == 0 else (),
-        added=() if isinstance(own, dict) else (ray_pods.submitter(image),),
+        inject=lambda index, _: kuberay.submitter_env(job) if index == 0 else (),
+        added=() if isinstance(own, dict) else (kuberay.submitter(image),),
     )
 
 

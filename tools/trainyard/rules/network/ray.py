@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.rules.registry import Problem, rule
+from trainyard.workload.kuberay import DASHBOARD_PORT
 from trainyard.workload.model import Workload
 from trainyard.workload.network import reaches
 from trainyard.workload.ray import HEAD, SUBMITTER
-from trainyard.workload.ray_pods import DASHBOARD_PORT
 
 
 @rule("NET004", "ray-dashboard-closed", Severity.ERROR, needs=Workload)
