@@ -189,6 +189,15 @@ class Copy:
         return found
 
 
+def test_a_default_with_an_exponent_stays_a_text(tmp_path: Path) -> None:
+    copy = Copy(tmp_path)
+    new = '    epsilon: float = key(1e-8, "summand of the denominator", low=0, high=1, job="epsilon")\n'
+    copy.edit("trainer/config.py", KEY, new + KEY)
+    copy.generate()
+    assert copy.settings("jobs/research/gpt2-124m")["TRAINER_EPSILON"] == "1.0e-08"
+    assert copy.lint() == (0, "1 job passes\n")
+
+
 @pytest.mark.claim("a-key-is-one-line")
 def test_a_new_key_of_the_trainer_is_one_line(tmp_path: Path) -> None:
     copy = Copy(tmp_path)

@@ -5,6 +5,7 @@ base/run, its variable, and what the linter knows of it; `trainyard.kustomize.wi
 """
 
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -76,10 +77,13 @@ def _defaults(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists on one line."""
+    """Lists on one line; texts in quotes that kustomize, but not YAML 1.1, would read as a number: 1e-08."""
 
 
 _Dumper.add_representer(list, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, True))
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+\Z"), list("-+0123456789")
+)
 
 
 def _behind(file: Path, values: Mapping[str, Any], also: str = "") -> str:
