@@ -90,7 +90,7 @@ REFUSED = (
         "CTR030",
         "../../../base/queue/coscheduling",
         "kustomization.yaml",
-        bases=tuple(base for base in BASES if base not in ("torchrun", "deepspeed")),
+        bases=tuple(way.base for way in WAYS if not way.makes.startswith("Indexed Job")),
     ),
     Refusal(
         "queue/volcano", "CTR031", "../../../base/queue/volcano", "kustomization.yaml", ("trainjob",), also=("GNG001",)
