@@ -19,7 +19,7 @@ from trainer.errors import ConfigError, DataError, TrainerError
 def local_folder(address: str, held: index.Index, cache: str) -> Path:
     """A local folder with the files of a dataset: the dataset itself, or the copy of it that the cache holds.
 
-    Every rank calls this; one a node copies while the others wait for its lock. Raises DataError where a file is not
+    Every rank calls this; one per node copies while the others wait for its lock. Raises DataError where a file is not
     what the index says, or the disk is full.
     """
     if not cache:

@@ -14,11 +14,11 @@ PAGE = HOME / "docs" / "fabrics.md"
 HEAD = """\
 # Fabrics
 
-Written by `tools/update-docs` from `overlays/<fabric>/fabric.yaml` and its comments. A fabric is one fact sheet; the
-wiring copies it into the pods of every job on a cluster that has it.<!-- claim: each-number-is-wired --> The interface
+Written by `tools/update-docs` from `overlays/<fabric>/fabric.yaml` and its comments. A fabric is one file of facts; the
+wiring copies them into the pods of every job on a cluster that lists it.<!-- claim: each-number-is-wired --> The interface
 by which ranks meet is the cluster's (`network.interface` in `clusters/<name>/facts/cluster.yaml`), on any
-fabric.<!-- claim: each-number-is-wired --> What the sheets say of drivers, plugins and NCCL was read and not tried:
-such networks were not at hand.
+fabric.<!-- claim: each-number-is-wired --> What the files say of drivers, plugins and NCCL was read and not tried:
+such networks were not available.
 """
 
 CLAIMS = {"podSecurity": "fabric-passes-its-namespace"}

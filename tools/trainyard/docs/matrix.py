@@ -124,21 +124,22 @@ HEAD = """\
 
 Written by `tools/update-docs`. A job takes one base, one cluster, at most one queue, and any components; and it may
 patch its pods.<!-- claim: goes-together -->
-`tests/product` makes such jobs from `jobs/research/gpt2-124m`, by a line of `kustomization.yaml` for
-each choice, and draws them so that every pair of choices below is in one of them, others with each commit.
+`tests/product` makes such jobs from `jobs/research/gpt2-124m`: a choice is a line of `kustomization.yaml`. Every pair of
+choices below is in at least one of these jobs, and each commit draws other jobs.
 <!-- claim: every-pair-is-drawn -->
-`tools/test --nightly` takes all that go together.<!-- claim: every-pair-is-drawn -->
-No job has two patches.<!-- no claim: what was not tried -->
+`tools/test --nightly` tests every combination that goes together.<!-- claim: every-pair-is-drawn -->
+No tested job has two patches.<!-- no claim: what was not tried -->
 
-- **L**: such jobs render, lint without an error or a warning against strict schemas, and have in their pods, as the
-  linter predicts them, what was asked for.
-- **S**: a real API server, with what the cluster holds, takes their objects and pods.
-- **C**: real controllers run a job of this repository so, on simulated nodes, and make the pods that were predicted.
-- **R**: a job of this repository was rehearsed so, to its end, on one machine.
-- **A rule**: this does not go together, and the rule says so at the line that is wrong.
+- **L**: such jobs render, lint without an error or a warning against strict schemas, and their pods, as the linter
+  predicts them, have what was asked for.
+- **S**: a real API server, with what the cluster holds, accepts their objects and pods.
+- **C**: real controllers run a job of this repository with this combination, on simulated nodes, and make the pods that
+  were predicted.
+- **R**: a job of this repository with this combination was rehearsed on one machine, to its end.
+- **A rule**: this does not go together, and the rule reports it at the line that is wrong.
 
-A label or annotation of one's own, and the metadata server that `base/storage/gcs-fuse/pods` asks, are the team's to
-have in its [team.yaml](allowed.md); here it has them.
+Two choices need more than the base's `team.yaml` allows: labels and annotations of the job's own, and the metadata server
+that `base/storage/gcs-fuse/pods` asks. The tests add this to the team's [team.yaml](allowed.md).
 
 No letter says that a GPU, a network fabric or a storage driver was there: [what was not tried](verified-against.md).
 <!-- no claim: what was not tried -->

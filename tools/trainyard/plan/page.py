@@ -24,7 +24,7 @@ Written by `tools/update-docs` from `schemas/hardware/` and from what `tools/pla
     tools/plan-job jobs/research/llama-8b-sft             memory, step, scaling, cost, checkpoints
     tools/plan-job jobs/research/llama-8b-sft --compare   other fabrics, sizes, strategies, and what helps most
     tools/plan-job --score FILE                           forecasts published runs and prints the errors
-    tools/plan-job --fit FILE                             fits the constants below again, sources left out in turn
+    tools/plan-job --fit FILE                             fits the constants below again, leaving out one source at a time
 
 ## Memory of a GPU
 
@@ -52,13 +52,13 @@ MEM004, an error, counts weights, gradients and optimizer states: a smaller batc
 | part | formula |
 |---|---|
 | matrix product m x k x n | (2 m k n + idle half wave) / sustained rate + operand_traffic x bytes / HBM |
-| attention | causal half of 4 x tokens x keys x width, backward 2.5 times; otherwise whole, 12 bytes a score |
+| attention | causal half of 4 x tokens x keys x width, backward 2.5 times; otherwise whole, 12 bytes per score |
 | elementwise | passes x bytes that a layer writes / HBM; backward twice |
 | pipeline bubble | (stages - 1) / chunks x one pass (Narayanan et al. 2021, arXiv 2104.04473) |
 | ring | (n-1)/n x bytes / the slower of NVLink and network, and a latency per hop; an all-reduce does it twice |
 | tree | an all-reduce with log2(nodes) hops, where that is faster |
 | data-parallel volume | ddp, ZeRO-1: 2 S per step; ZeRO-2: S per pass and S per step; ZeRO-3, FSDP: 3 S per pass |
-| overlap | communication counts where it is longer than the computation beside it; of the rest, the part `contention` |
+| overlap | the time by which communication is longer than the computation beside it, and `contention` x the rest |
 | optimizer | 40 bytes per weight / HBM; offloaded: over PCIe, and 1.5e9 weights/s on a node's CPUs |
 | slowest of n | 1 + spread x sqrt(2 ln n) |
 
@@ -69,15 +69,15 @@ a training program does this arithmetic (flash attention, fused kernels, what it
 
 ## Checkpoints and failures
 
-A checkpoint has 12 bytes per weight. Training pauses for the copy out of the GPU; the write goes on beside training.
+A checkpoint has 12 bytes per weight. Training pauses while it is copied out of the GPU, and goes on while it is written.
 The best interval is Daly's, `sqrt(2 x pause x M) x (1 + sqrt(pause / 2M) / 3 + pause / 18M) - pause`, or twice the
 time of a write where that is longer. M is 1 / (nodes x rate). State your own failure rate under `forecast` in the
-cluster's facts: the default is that of Meta's RSC-1. Small jobs fail more often by software, which a rate per node does
+cluster's facts: the default is that of Meta's RSC-1. Small jobs fail more often through software, which a rate per node does
 not show.
 
 ## The constants
 
-The numbers that were fitted. They are global: not of a row, a model or an author.
+These numbers were fitted. They are global: they do not depend on the row, the model or the author.
 
 | constant | value | what it is | where it starts from |
 |---|---|---|---|
@@ -105,8 +105,8 @@ WHY = (
         "mpt-h100_80gb-13b-s32768",
         "Attention is most of the work, and one constant says how fast it runs, short or long.",
     ),
-    ("mpt-h100_80gb-13b", "4096 tokens a pass: eager FSDP hides less of its gathers behind so short layers."),
-    ("mpt-a100_80gb-13b", "79 % of the peak with full recomputation, the best of the A100 rows; the mean is lower."),
+    ("mpt-h100_80gb-13b", "4096 tokens per pass: layers are so short that eager FSDP hides less of its gathers behind them."),
+    ("mpt-a100_80gb-13b", "This run reached 79 % of the peak with full recomputation, the best of the A100 rows; their mean is lower."),
     ("titan24-8b-cp", "Long context with 8-bit products: attention is most of the work, and runs at another rate."),
     ("titan24-70b", "Tensor parallelism is taken as visible, and some of it is not."),
     ("ibm24-h100-13b", "`selective` means another choice of layers there."),
