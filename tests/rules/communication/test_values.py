@@ -207,8 +207,8 @@ from tests.rules.judging import judge_variable
             ' 1, neither True nor False'
         ]),
         ("ENV009", "GLOO_SOCKET_IFNAME", "eth", [
-            'error: GLOO_SOCKET_IFNAME is "eth", which is a prefix: the library looks for an interface of'
-            ' that very name'
+            'error: GLOO_SOCKET_IFNAME is "eth", which is a prefix, but the library looks for an interface of'
+            ' exactly that name'
         ]),
     ],
 )  # fmt: skip

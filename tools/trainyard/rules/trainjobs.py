@@ -85,7 +85,7 @@ def runtime_patch_refused(workload: Workload) -> Iterator[Problem]:
     """A patch of a TrainJob does not fit its runtime.
 
     Trainer takes patches of Jobs and containers that the runtime has, under a manager such as `example.com/team`.
-    Variables of the node and of the initializers are not patched: they stand in `spec.trainer.env`.
+    Variables of the node and of the initializers are not patched: they belong in `spec.trainer.env`.
 
     Bad:
         # on: trainjob

@@ -20,7 +20,7 @@ def scaled_without_warm_up(unit: Unit) -> Iterator[Problem]:
     """The learning rate is scaled up to a larger batch, and there is no warm-up.
 
     The linear rule holds once the weights change slowly. In the first steps they do not, and a rate that was scaled up
-    twofold or more diverges there: those who found the rule raise the rate over the first epochs.
+    twofold or more diverges there: the paper that states the rule raises the rate over the first epochs.
 
     Bad:
         kind: TrainingJob

@@ -80,8 +80,8 @@ def efa_without_device(workload: Workload) -> Iterator[Problem]:
 def efa_set_by_hand(workload: Workload) -> Iterator[Problem]:
     """A job on EFA sets by hand what the plugin and libfabric set for each instance type.
 
-    What was right for p4d and a plugin of its time is frozen for all that come after. NCCL_IB_ variables have no
-    effect on EFA.
+    A value that was right for p4d and an old plugin then also applies to newer instance types and plugins. NCCL_IB_
+    variables have no effect on EFA.
 
     Bad:
         kind: ConfigMap

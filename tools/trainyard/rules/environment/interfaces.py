@@ -28,9 +28,9 @@ _OF_MULTUS = re.compile(r"net\d+\Z")
 def interface_unreachable(workload: Workload) -> Iterator[Problem]:
     """An interface setting leaves no interface that reaches the other pods.
 
-    Addresses of loopback and of bridges inside a node mean nothing on another node. NCCL reads `^` (exclude) and `=`
-    (exact) at the start of the value only; elsewhere they become part of a name that does not exist. A pod has eth0
-    alone, unless an annotation or the node's network gives it more: an exclusion that matches eth0, or the name of a
+    Addresses of loopback and of bridges inside a node cannot be reached from another node. NCCL reads `^` (exclude) and
+    `=` (exact) at the start of the value only; elsewhere they become part of a name that does not exist. A pod has only
+    eth0, unless an annotation or the node's network gives it more: an exclusion that matches eth0, or the name of a
     node's interface, leaves none.
 
     Bad:
@@ -95,7 +95,7 @@ def gloo_interface_syntax(workload: Workload) -> Iterator[Problem]:
             continue
         reason = facts.refuses(found.value)
         if not reason and found.value in ("eth", "en", "eno", "enp", "ens", "ib", "bond", "hsn"):
-            reason = "is a prefix: the library looks for an interface of that very name"
+            reason = "is a prefix, but the library looks for an interface of exactly that name"
         if reason:
             yield Problem(
                 f'{found.name} is "{found.value}", which {reason}',

@@ -63,8 +63,8 @@ def near_miss_name(workload: Workload) -> Iterator[Problem]:
     """A variable's name is one or two letters away from one that a library reads.
 
     An unknown name is ignored without a message, so the setting never applies. Names that are far from every known one
-    are left alone: they may belong to a script. Of CUDA, OpenMP, PyTorch, DeepSpeed and libfabric, which read more than
-    the catalogue holds, a name counts as misspelt where one letter was dropped or doubled, or two changed places.
+    are not reported: they may belong to a script. Of CUDA, OpenMP, PyTorch, DeepSpeed and libfabric, which read more
+    than the catalogue holds, a name counts as misspelt where one letter was dropped or doubled, or two changed places.
 
     Bad:
         kind: ConfigMap
@@ -142,8 +142,8 @@ def unread_name(workload: Workload) -> Iterator[Problem]:
     """A variable has the prefix of a library, and no release of it reads that name.
 
     NCCL, PyTorch, torchrun, Gloo and the OFI plugin ignore what they do not know. The catalogue holds every name that
-    a release of theirs reads, so the variable does nothing, unless a program of the image reads it. Silent: names that
-    the container's own script uses, of AMD's library, and of plugins that the catalogue does not follow.
+    a release of theirs reads, so the variable does nothing, unless a program of the image reads it. The rule is silent
+    on names that the container's own script uses, on those of AMD's library, and on plugins outside the catalogue.
 
     Bad:
         kind: ConfigMap

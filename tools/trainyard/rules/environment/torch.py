@@ -30,8 +30,8 @@ _BUFFER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 def blocking_wait(workload: Workload) -> Iterator[Problem]:
     """TORCH_NCCL_BLOCKING_WAIT holds the CPU in each wait.
 
-    Communication no longer overlaps with computation, and the watchdog's work is off: error handling, desync reports
-    and dumps at a timeout that are asked for beside it never come.
+    Communication no longer overlaps with computation, and the watchdog is off: there is no error handling, no desync
+    report and no dump at a timeout, even where variables ask for them.
 
     Bad:
         kind: ConfigMap
@@ -103,10 +103,10 @@ def errors_not_handled(workload: Workload) -> Iterator[Problem]:
 @rule("ENV019", "watchdog-timers", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def watchdog_timers(workload: Workload) -> Iterator[Problem]:
-    """The timers of PyTorch's watchdog kill healthy runs, or leave stuck ones alone.
+    """The timers of PyTorch's watchdog kill healthy runs, or do not end stuck ones.
 
     A heartbeat shorter than a long compilation or a slow CUDA call ends a healthy job. Without the monitor nobody
-    notices a watchdog that is stuck itself. A dump that takes longer than the pod's grace period is cut.
+    notices a watchdog that is stuck itself. A dump that takes longer than the pod's grace period is cut off.
 
     Bad:
         kind: ConfigMap
@@ -138,7 +138,7 @@ def watchdog_timers(workload: Workload) -> Iterator[Problem]:
             yield Problem(
                 f"{beat.name} is {beat.value}: a compilation that takes longer ends the run",
                 beat.spot,
-                help="leave it at 480 s, or go up",
+                help="leave it at 480 s, or raise it",
             )
         if monitor is not None and monitor.is_off:
             yield Problem(
@@ -153,7 +153,7 @@ def watchdog_timers(workload: Workload) -> Iterator[Problem]:
                 f"{dump.name} is {dump.value} ms, longer than the {grace} s that a pod has to end",
                 dump.spot,
                 related=(each.pod_set.template.below("spec", "terminationGracePeriodSeconds"),),
-                help=f"set terminationGracePeriodSeconds above {dump.integer // 1000}, or wait less",
+                help=f"set terminationGracePeriodSeconds above {dump.integer // 1000}, or shorten the wait",
             )
 
 

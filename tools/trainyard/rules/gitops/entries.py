@@ -18,12 +18,12 @@ _NO_TEAMS = ("", "argocd", "default", "flux-system", "kube-public", "kube-system
 
 @rule("GIT021", "not-of-an-entry-point", Severity.ERROR, needs=Unit, guarded=True)
 def not_of_an_entry_point(unit: Unit) -> Iterator[Problem]:
-    """A folder from which Argo CD or Flux starts applies something that neither needs there.
+    """An entry point of Argo CD or Flux applies something that does not belong there.
 
     `clusters/<name>/flux`, its `jobs` and `teams`, and `clusters/<name>/argocd` say what is applied to a cluster, by
-    which account and from which folder, and are applied with a cluster administrator's rights or decide who gets them.
-    They hold the objects of base/gitops, with the fields that it sets: times, health checks, the repository and its
-    credentials are free, and all else is as it is there.
+    which account and from which folder. They are applied with a cluster administrator's rights, or decide who gets
+    these rights. They hold the objects of base/gitops. Times, health checks, the repository and its credentials may
+    differ from base/gitops; all other fields are the same as there.
 
     Bad:
         # whole clusters/gpu-east/flux

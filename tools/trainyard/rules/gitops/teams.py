@@ -83,9 +83,9 @@ def team_with_more_rights(unit: Unit) -> Iterator[Problem]:
     """A binding gives a team, or an account in its namespace, more than its jobs need.
 
     Argo CD and Flux apply whatever a job folder holds as the account gitops of the team's namespace, so its rights
-    bound what a pull request can do: it writes the kinds of a job and nothing else. In the whole cluster, and where
-    other teams or GitOps are at home, a team and its accounts may read, but no Secrets. What a Role holds that the
-    platform does not bring is not known here.
+    bound what a pull request can do: it writes the kinds of a job and nothing else. In the whole cluster, and in the
+    namespaces of other teams, Argo CD and Flux, a team and its accounts may read, but no Secrets. The rule does not
+    know the contents of a Role that is not in the platform's folder.
 
     Bad:
         $platform: true

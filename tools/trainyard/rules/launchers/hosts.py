@@ -80,8 +80,8 @@ def launcher_needs_ssh(workload: Workload) -> Iterator[Problem]:
 def hostfile_without_slots(workload: Workload) -> Iterator[Problem]:
     """A list of hosts does not say how many ranks each of them takes.
 
-    Open MPI then counts the cores of a host, or one where hosts stand on the command line: all ranks start on the first
-    host, or there are not enough slots. deepspeed and horovodrun refuse to read a hostfile without `slots=`.
+    Open MPI then takes the number of a host's cores, or 1 if the hosts are on the command line: all ranks start on the
+    first host, or there are not enough slots. deepspeed and horovodrun refuse to read a hostfile without `slots=`.
 
     Bad:
         apiVersion: v1

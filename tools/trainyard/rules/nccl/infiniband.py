@@ -42,8 +42,8 @@ def gid_index_pinned(workload: Workload) -> Iterator[Problem]:
 
     Since 2.21 NCCL finds the address itself, by NCCL_IB_ROCE_VERSION_NUM, NCCL_IB_ADDR_FAMILY and NCCL_IB_ADDR_RANGE,
     which it ignores where the index is set. The index of the wanted address differs between hosts, and with SR-IOV
-    between pods: a fixed 3 is a host's habit, and 0 or 1 is often link-local or RoCE v1. A wrong one cannot connect. On
-    the node's own network a vendor's index may be right, and is left alone.
+    between pods: 3 is right on some hosts only, and 0 or 1 is often link-local or RoCE v1. A wrong one cannot connect.
+    On the node's own network a vendor's index may be right, and is not reported.
 
     Bad:
         kind: ConfigMap
@@ -307,8 +307,8 @@ def adapter_count(workload: Workload) -> Iterator[Problem]:
 def timeout_too_long(workload: Workload) -> Iterator[Problem]:
     """NCCL_IB_TIMEOUT makes each retry wait for minutes.
 
-    The wait is 4.096 microseconds times two to the power of the value: 20, the default, is 4 seconds, and 27 nine
-    minutes, times the retries. A dead link then looks like a hang for an hour.
+    Each retry waits for 4.096 microseconds x 2^value: 4 seconds at 20, the default, and nine minutes at 27. A dead link
+    then looks like a hang for an hour.
 
     Bad:
         kind: ConfigMap
@@ -335,7 +335,7 @@ def timeout_too_long(workload: Workload) -> Iterator[Problem]:
             f"NCCL_IB_TIMEOUT is {found.value}: 4.096 us x 2^{found.value} = {seconds:.0f} s per try,"
             f" {seconds * (times + 1) / 60:.0f} minutes until a dead link is an error",
             found.spot,
-            help="leave it at 20, or go up to 22 or 23 on a large fabric",
+            help="leave it at 20, or raise it to 22 or 23 on a large fabric",
         )
 
 

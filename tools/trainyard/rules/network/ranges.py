@@ -17,7 +17,7 @@ _DIRECTIONS = {"ingress": "from", "egress": "to"}
 
 @rule("NET007", "address-range-refused", Severity.ERROR, needs=Object)
 def address_range_refused(item: Object) -> Iterator[Problem]:
-    """A NetworkPolicy names a range of addresses that is not one, or leaves out what is not in the range.
+    """A NetworkPolicy has a malformed range of addresses, or excepts addresses that are not in the range.
 
     A range is an address, a slash and the number of its fixed bits. The API server refuses others, and with them the
     job or the platform that the policy belongs to. Since Kubernetes 1.36 it also refuses a range whose other bits are

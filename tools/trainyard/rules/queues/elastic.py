@@ -92,8 +92,8 @@ def world_may_shrink(workload: Workload) -> Iterator[Problem]:
 def elastic_kind_refused(item: Object) -> Iterator[Problem]:
     """A job of a kind that cannot change its size is marked as elastic.
 
-    Kueue grows and shrinks Jobs, RayClusters, RayJobs and RayServices, and refuses the mark on others. An elastic Job
-    may not ask for a topology, except for none.
+    Kueue grows and shrinks Jobs, RayClusters, RayJobs and RayServices, and refuses the annotation on others. An elastic
+    Job may not ask for a topology, except for none.
 
     Bad:
         # on: jobset

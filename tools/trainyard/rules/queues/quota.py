@@ -21,7 +21,7 @@ def resource_not_covered(workload: Workload) -> Iterator[Problem]:
     """A queued job asks for a resource that its ClusterQueue does not cover.
 
     Kueue admits a job when it finds quota for all that its pods request. For a resource that no flavor of the queue
-    names it finds none, ever, unless Kueue's settings tell it not to count that resource.
+    names it never finds quota, unless Kueue's settings tell it not to count that resource.
 
     Bad:
         apiVersion: kueue.x-k8s.io/v1beta2

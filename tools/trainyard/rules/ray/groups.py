@@ -102,8 +102,8 @@ def worker_groups_share_a_name(item: Object) -> Iterator[Problem]:
 def ray_resources_said_twice(item: Object) -> Iterator[Problem]:
     """A group says twice what its Ray nodes have.
 
-    Ray is told of CPUs, GPUs and its own resources by rayStartParams, or by `resources` of the group; of labels by
-    `labels` alone. KubeRay refuses both at once.
+    CPUs, GPUs and Ray's own resources are set in rayStartParams or in `resources` of the group, labels in `labels`
+    only. KubeRay refuses a group that sets them in both places.
 
     Bad:
         # on: raycluster

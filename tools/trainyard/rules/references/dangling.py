@@ -21,7 +21,7 @@ _PULL_TYPES = ("kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg")
 @rule("REF001", "generated-name-not-carried", Severity.ERROR, needs=Workload)
 @once
 def generated_name_not_carried(workload: Workload) -> Iterator[Problem]:
-    """A pod names a generated ConfigMap or Secret without its hash, or with the hash of an older content.
+    """A pod names a generated ConfigMap or Secret without its hash, or with the hash of older content.
 
     kustomize ends the names of what its generators make in a hash, and writes the new name only into fields that it
     knows. Those of custom resources such as PyTorchJob and MPIJob are not among them, so their pods wait for an object

@@ -25,7 +25,7 @@ _PER_POD_FIELD = re.compile(r"metadata\.(name|uid)\Z|status\.|spec\.nodeName\Z|.
 @rule("RDV006", "rendezvous-port-mismatch", Severity.ERROR, needs=Workload)
 @once
 def rendezvous_port_mismatch(workload: Workload) -> Iterator[Problem]:
-    """The rendezvous port is none that all pods can dial.
+    """Some pods cannot dial the rendezvous port.
 
     Port 0 lets the first pod take any port, which the others cannot know. Pods that are told different ports never
     meet. A Service with an address of its own passes on only the ports that it lists; a headless one passes all.
@@ -138,9 +138,9 @@ def _not_passed_on(meeting: Meeting, port: int) -> Iterator[Problem]:
 @rule("RDV010", "rendezvous-id-differs", Severity.ERROR, needs=Workload)
 @once
 def rendezvous_id_differs(workload: Workload) -> Iterator[Problem]:
-    """The rendezvous id is another in each pod, or one for all jobs of a shared etcd.
+    """The rendezvous id differs between pods, or is the same for all jobs of a shared etcd.
 
-    Only pods with the same id meet. An id that each pod's shell makes anew, or that holds the pod's own name, leaves
+    Only pods with the same id meet. An id that each pod's shell generates, or that holds the pod's own name, leaves
     every pod alone in a rendezvous of its own. In an etcd that several jobs use, a missing id is the word `none` for
     all of them.
 
@@ -192,7 +192,7 @@ def rendezvous_id_differs(workload: Workload) -> Iterator[Problem]:
             yield _without_id(workload, start, backend)
         elif id_ is not None and id_.value is None and (written := _per_pod(start, id_)):
             yield Problem(
-                f"rendezvous id {written} is another in each pod",
+                f"rendezvous id {written} differs from pod to pod",
                 id_.spot.saying("pods with different ids never meet"),
                 help=f"use one id for all pods, such as {workload.object.name or 'the name of the job'}",
             )

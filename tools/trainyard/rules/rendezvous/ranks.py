@@ -31,7 +31,7 @@ def ranks_per_node_mismatch(workload: Workload) -> Iterator[Problem]:
     """The launcher starts more ranks in a pod than the pod has GPUs.
 
     Each rank takes the GPU of its local rank. Ranks past the last GPU stop with "invalid device ordinal". Without a GPU
-    `auto` starts one rank for each core of the node, also where the container may use few of them.
+    `auto` starts one rank for each core of the node, even where the container may use few of them.
 
     Bad:
 

@@ -94,9 +94,9 @@ def field_not_allowed(unit: Unit) -> Iterator[Problem]:
 def value_not_allowed(unit: Unit) -> Iterator[Problem]:
     """A job folder sets a field to a value that jobs of its team may not set.
 
-    Images, secrets, storage, addresses and names that are not the team's or the run's own reach what belongs to others.
-    Which values a team has on a cluster is in clusters/<name>/platform/<team>/team.yaml; while that is not known,
-    nothing is said of what depends on it.
+    Images, secrets, storage, addresses and names that are not the team's or the run's own give access to what belongs
+    to others. clusters/<name>/platform/<team>/team.yaml lists the values that a team may use on a cluster. Where that
+    file is not known, values that depend on it are not judged.
 
     Bad:
         kind: Service

@@ -71,7 +71,7 @@ def lifecycle_policy_refused(item: Object) -> Iterator[Problem]:
 def task_never_completes(item: Object) -> Iterator[Problem]:
     """A Volcano job waits for a task to complete whose pods are started again for ever.
 
-    With restartPolicy Always the kubelet starts a container again that ended with success too, so the pod never
+    With restartPolicy Always the kubelet also restarts a container that ended with success, so the pod never
     succeeds and TaskCompleted never comes: the training begins anew, and the job keeps its GPUs.
 
     Bad:
