@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.findings.finding import Finding
-from trainyard.plan.forecast import Forecast
+from trainyard.plan.forecast import Forecast, Overrides, forecast
 
 StrPath = str | os.PathLike[str]
 
@@ -44,7 +44,6 @@ def render(folder: StrPath) -> list[dict[str, Any]]:
 
 def plan(job: StrPath, cluster: str | None = None) -> Forecast:
     """The forecast of a job folder, on the job's cluster or another. InputError where the job cannot be forecast."""
-    from trainyard.plan.forecast import Overrides, forecast
     from trainyard.plan.repository import load
     from trainyard.repository.discover import repository_root
 

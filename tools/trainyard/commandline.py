@@ -4,6 +4,7 @@ lint-jobs, which starts for every commit, ends its runs itself and takes the res
 """
 
 import argparse
+import errno
 import io
 import os
 import signal
@@ -166,8 +167,6 @@ def _interrupt(*_: object) -> None:
 
 def _full(error: Exception) -> str:
     """The words of the system where an error, or the first of those that shutil gathers, is a full disk or quota."""
-    import errno
-
     first = error.args[0] if error.args else None
     words = first[0][-1] if isinstance(first, list) and first and isinstance(first[0], tuple) else ""
     for code in (errno.ENOSPC, errno.EDQUOT):

@@ -1,5 +1,6 @@
 """What the author of a job says, and what is wrong with it."""
 
+import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,8 +69,6 @@ def check_name(name: str) -> str:
 
 def check_choice(answer: str, choices: tuple[str, ...], what: str) -> str:
     """One of the names there are."""
-    import difflib
-
     if answer in choices:
         return answer
     if not choices:

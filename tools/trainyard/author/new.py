@@ -1,9 +1,10 @@
 """new-job: writes the folder of a job, with the numbers that its author need not know."""
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ from trainyard.author.choices import Choices
 from trainyard.author.command import COUNT, RATE
 from trainyard.errors import EXIT_CLEAN, UsageError
 from trainyard.home import as_called
+from trainyard.repository.discover import repository_root
+from trainyard.repository.listed import clusters_with_flux, list_file
+from trainyard.yaml.sources import Sources
 
 if TYPE_CHECKING:
     from trainyard.author.propose import Proposal
@@ -44,8 +48,6 @@ def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
     from trainyard.author.propose import propose
     from trainyard.author.trial import copied, judge
     from trainyard.report.terminal import columns, wants_color
-    from trainyard.repository.discover import repository_root
-    from trainyard.yaml.sources import Sources
 
     if options.steps is not None and options.tokens is not None:
         raise UsageError("give --steps or --tokens, not both")
@@ -80,9 +82,6 @@ def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
 
 def _for_a_program(root: Path, choices: Choices, request: bool) -> int:
     """What trainyard.notebook asks for, as JSON."""
-    import json
-    from dataclasses import asdict
-
     from trainyard.author.request import serve, takes_a_program
 
     if request:
@@ -94,8 +93,6 @@ def _for_a_program(root: Path, choices: Choices, request: bool) -> int:
 
 def next_commands(root: Path, answers: Answers) -> list[str]:
     """What brings a job folder to its cluster."""
-    from trainyard.repository.listed import clusters_with_flux, list_file
-
     flux = answers.cluster in clusters_with_flux(root)
     listed = f" {list_file(answers.cluster)}" if flux else ""
     return [

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,8 +147,6 @@ def _lock(options: argparse.Namespace) -> int:
 
 
 def _postmortem(options: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
     from trainyard.benchreport.postmortem import postmortem
     from trainyard.benchreport.runs import read_baseline, read_runs
     from trainyard.benchreport.wording import cause

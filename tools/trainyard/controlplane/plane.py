@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -38,8 +39,6 @@ class Plane:
 
     def client(self) -> Client:
         """A client with every right."""
-        import ssl
-
         return Client(self.server, ssl.create_default_context(cafile=str(self.folder / "ca.crt")), token=self.token)
 
     def log(self, program: str) -> str:

@@ -10,6 +10,7 @@ removes it. Elsewhere only SIGKILL on this very process leaves them behind.
 
 import ctypes
 import fcntl
+import http.client
 import json
 import os
 import select
@@ -198,8 +199,6 @@ def die_with(supervisor: int) -> Callable[[], None]:
 
 
 def _is_ready(port: int, trust: ssl.SSLContext, token: str) -> bool:
-    import http.client
-
     connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=2, context=trust)
     try:
         connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {token}"})

@@ -1,5 +1,8 @@
 """Renders folders as `kustomize build` does: a few long-lived processes of the Go program in tools/go/render."""
 
+import json
+import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -80,8 +83,6 @@ def render_one(root: Path, folder: str) -> Rendering:
 
 
 def _cores() -> int:
-    import os
-
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -213,8 +214,6 @@ class _Pool:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Keep signals that end a run waiting: a process that was started and not yet noted would go on alone."""
-    import signal
-
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -236,8 +235,6 @@ def _failure(folder: str, error: str, broke: bool = False) -> Rendering:
 
 
 def _rendering(folder: str, answer: bytes | Rendering) -> Rendering:
-    import json
-
     if isinstance(answer, Rendering):
         return answer
     document = json.loads(answer)
@@ -283,7 +280,6 @@ class _Command:
     unsaved: Mapping[str, str]
 
     def start(self) -> "_Process":
-        import os
         import subprocess
 
         arguments = {
@@ -314,8 +310,6 @@ class _Command:
         os.set_blocking(process.stdout.fileno(), False)
         _widen(process.stdout)
         if self.unsaved:
-            import json
-
             with suppress(BrokenPipeError):  # the end of its output tells so in its turn
                 process.stdin.write(json.dumps(self.unsaved).encode() + b"\n")
         return _Process(process, process.stdin, process.stdout)

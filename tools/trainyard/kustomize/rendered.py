@@ -1,7 +1,7 @@
 """A folder that kustomize renders, as a unit with the place of every value."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
@@ -165,8 +165,6 @@ class _Folder:
         return list({(each.place.position, each.message): each for each in found}.values())
 
     def _of_this_job(self, finding: Finding) -> Finding:
-        from dataclasses import replace
-
         return replace(finding, jobs=(self.target.name,))
 
     def with_rendering(self, rendering: Rendering) -> RenderedFolder:

@@ -17,10 +17,13 @@ from trainyard.commandline import Progress
 from trainyard.errors import InputError
 from trainyard.findings import codec
 from trainyard.findings.brief import brief, told_briefly
+from trainyard.findings.consequences import without_consequences
 from trainyard.findings.finding import Place, Position
+from trainyard.findings.suppress import find
 from trainyard.gitops.cluster_folders import entry_of
 from trainyard.gitops.exempt import LIST
 from trainyard.home import HOME
+from trainyard.kustomize.kustomization import files_here, load_graph
 from trainyard.lint.masked import cleaned, without
 from trainyard.lint.outcome import Judgement
 from trainyard.lint.result import Result, broken_finding, ended_finding, found_by_rules, input_finding, place_of
@@ -80,7 +83,6 @@ class Judge:
     def touched(self, target: Target, differing: frozenset[str]) -> bool:
         """True where a target reads one of the files, or cannot be followed."""
         from trainyard.gitops.cluster import platforms_named
-        from trainyard.kustomize.kustomization import files_here
         from trainyard.repository.changed import ways_to
 
         if target.name == STDIN or any(f"{target.name}/{name}" in differing for name in _ALWAYS_READ):
@@ -290,8 +292,6 @@ class Judge:
         self, targets: Sequence[Target], asked: "deque[Result | str]", refused: "list[Result]"
     ) -> Iterator[str]:
         """Folders to render, each platform before the first job on it; one that is a target too is rendered once."""
-        from trainyard.kustomize.kustomization import load_graph
-
         waiting = {target.name: target for target in targets}
         for target in targets:
             if waiting.pop(target.name, None) is None:
@@ -340,9 +340,6 @@ class Judge:
             return unit, origin
 
     def _finish(self, result: "Result") -> Judgement:
-        from trainyard.findings.consequences import without_consequences
-        from trainyard.findings.suppress import find
-
         if result.target.kind is not TargetKind.MANIFESTS:
             self._fail_others(result)
         told = (told_briefly(finding) for finding in without_consequences(result.findings))

@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+import yaml
+
 from trainyard import limits
 from trainyard.findings.finding import Finding, Position
 from trainyard.yaml.sources import Sources
@@ -106,8 +108,6 @@ class _Ends:
     """Where the texts of a file end that have several lines."""
 
     def __init__(self, sources: Sources, file: str) -> None:
-        import yaml
-
         self._lines = len(sources.lines(file))
         self._texts: list[tuple[int, int, int]] = []
         """First line, last line and last column, the lines from 1, in order."""

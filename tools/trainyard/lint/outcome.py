@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainyard.findings.consequences import without_echoes
 from trainyard.findings.finding import Finding, NotJudged, Position
 from trainyard.findings.merged import merged, order
-from trainyard.findings.suppress import SuppressedFinding, Suppression
+from trainyard.findings.suppress import Guard, SuppressedFinding, Suppression, apply
 from trainyard.lint.masked import MaskedLines
 from trainyard.repository.discover import Target, TargetKind, has_kustomization
 from trainyard.yaml.sources import Sources
@@ -66,7 +66,6 @@ def conclude(
     silenced: list[SuppressedFinding] = []
     suppressions = {s: None for judgement in judgements for s in judgement.suppressions}
     if suppressions or exempt:
-        from trainyard.findings.suppress import Guard, apply
         from trainyard.gitops.exempt import exempted
         from trainyard.rules.index import all_rules
 

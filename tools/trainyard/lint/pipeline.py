@@ -19,6 +19,7 @@ from trainyard.gitops.synced import altered_lists, synced_otherwise, unsynced
 from trainyard.lint.judge import Judge
 from trainyard.lint.outcome import Outcome, conclude
 from trainyard.lint.result import input_finding
+from trainyard.repository.changed import changed_files, resolve
 from trainyard.repository.discover import NO_JOB, SETTINGS, STDIN, Discovery, TargetKind
 from trainyard.yaml.sources import Sources, decoded
 
@@ -70,7 +71,6 @@ def lint(
     edits: list[Finding] = []
     if changed is not None:
         from trainyard.gitops.edited import edited_jobs
-        from trainyard.repository.changed import changed_files, resolve
 
         range = resolve(root, changed) if isinstance(changed, str) else changed
         differing = changed_files(root, range)

@@ -1,5 +1,6 @@
 """The curve of speed over nodes: for a terminal, and as SVG."""
 
+import math
 from collections.abc import Sequence
 from html import escape
 
@@ -31,8 +32,6 @@ def terminal(forecast: Forecast, width: int = 40) -> list[str]:
 
 def svg(forecast: Forecast) -> str:
     """Tokens/s over nodes beside the ideal line, both axes logarithmic; colours follow the reader's light or dark."""
-    import math
-
     speeds = forecast.scaling
     left, top, width, height = 110.0, 56.0, 520.0, 300.0
     most_nodes = max(speed.run.nodes for speed in speeds)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard import commandline
+from trainyard.errors import InputError
 
 _EXAMPLES = """\
 examples:
@@ -155,7 +156,6 @@ def _rehearse(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace, seen: Any, findings: Any, seconds: float) -> int:
-    from trainyard.errors import InputError
     from trainyard.rehearse import summary
     from trainyard.rehearse.machine_lacks import not_judged
     from trainyard.report import Report, write

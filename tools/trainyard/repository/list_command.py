@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainyard import commandline
+from trainyard.commandline import say
 from trainyard.errors import EXIT_FINDINGS, UsageError
 from trainyard.home import HOME, IS_INSTALLED, as_called
 
@@ -40,7 +41,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from trainyard.commandline import say
     from trainyard.report.output import write_text
     from trainyard.repository.discover import repository_root
     from trainyard.repository.listed import all_jobs, clusters, clusters_with_flux, is_stale, list_file, listing

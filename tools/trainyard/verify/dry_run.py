@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.commandline import Progress
+from trainyard.controlplane import running
 from trainyard.controlplane.client import Client, Refused, User
 from trainyard.findings.finding import Finding
 from trainyard.gitops.cluster import on_platform
@@ -90,7 +91,6 @@ def _on_own_server(
     root: Path, cluster: str, jobs: Sequence[Candidate], shelf: Shelf, say: Progress, webhooks: bool
 ) -> list[Candidate]:
     """Judge what lands on one cluster. Gives its platform too, where something is wrong with that."""
-    from trainyard.controlplane import running
     from trainyard.controlplane.controllers import controller
     from trainyard.controlplane.definitions import load_definitions
     from trainyard.verify.pods import refusals

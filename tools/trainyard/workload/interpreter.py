@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 from functools import lru_cache
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
@@ -21,8 +22,6 @@ def answer(request: str) -> dict[str, Any]:
 
     Empty where a script breaks it or takes too long. Fault where it does not start.
     """
-    import select
-
     asked = _started()
     assert asked.stdin
     assert asked.stdout

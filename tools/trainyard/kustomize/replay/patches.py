@@ -7,7 +7,7 @@ from trainyard.kustomize.replay import jsonpatch, merge
 from trainyard.kustomize.replay.mergekeys import shape_of
 from trainyard.kustomize.replay.resources import Resource, Selector, text_of
 from trainyard.yaml.fieldpath import Path
-from trainyard.yaml.nodes import Node, RawMark, load_embedded
+from trainyard.yaml.nodes import Node, RawMark, load_documents, load_embedded
 from trainyard.yaml.sources import Sources
 
 
@@ -66,8 +66,6 @@ def read(sources: Sources, folder_file: str | None, inline: Node | None, entry: 
 
 def _several(inline: Node) -> list[Node]:
     """Documents of an inline text that holds more than one: their positions are that of the text."""
-    from trainyard.yaml.nodes import load_documents
-
     try:
         documents = load_documents(inline.text, "")
     except InputError:
