@@ -15,8 +15,8 @@ HEAD = """\
 # Fabrics
 
 Written by `tools/update-docs` from `overlays/<fabric>/fabric.yaml` and its comments. A fabric is one file of facts; the
-wiring copies them into the pods of every job on a cluster that lists it.<!-- claim: each-number-is-wired --> The interface
-by which ranks meet is the cluster's (`network.interface` in `clusters/<name>/facts/cluster.yaml`), on any
+wiring copies them into the pods of every job on a cluster that lists it.<!-- claim: each-number-is-wired -->
+The interface by which ranks meet is the cluster's (`network.interface` in `clusters/<name>/facts/cluster.yaml`), on any
 fabric.<!-- claim: each-number-is-wired --> What the files say of drivers, plugins and NCCL was read and not tried:
 such networks were not available.
 """

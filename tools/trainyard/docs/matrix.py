@@ -124,8 +124,8 @@ HEAD = """\
 
 Written by `tools/update-docs`. A job takes one base, one cluster, at most one queue, and any components; and it may
 patch its pods.<!-- claim: goes-together -->
-`tests/product` makes such jobs from `jobs/research/gpt2-124m`: a choice is a line of `kustomization.yaml`. Every pair of
-choices below is in at least one of these jobs, and each commit draws other jobs.
+`tests/product` makes such jobs from `jobs/research/gpt2-124m`: a choice is a line of `kustomization.yaml`. Every
+pair of choices below is in at least one of these jobs, and each commit draws other jobs.
 <!-- claim: every-pair-is-drawn -->
 `tools/test --nightly` tests every combination that goes together.<!-- claim: every-pair-is-drawn -->
 No tested job has two patches.<!-- no claim: what was not tried -->
@@ -138,8 +138,8 @@ No tested job has two patches.<!-- no claim: what was not tried -->
 - **R**: a job of this repository with this combination was rehearsed on one machine, to its end.
 - **A rule**: this does not go together, and the rule reports it at the line that is wrong.
 
-Two choices need more than the base's `team.yaml` allows: labels and annotations of the job's own, and the metadata server
-that `base/storage/gcs-fuse/pods` asks. The tests add this to the team's [team.yaml](allowed.md).
+Two choices need more than the base's `team.yaml` allows: labels and annotations of the job's own, and the metadata
+server that `base/storage/gcs-fuse/pods` asks. The tests add this to the team's [team.yaml](allowed.md).
 
 No letter says that a GPU, a network fabric or a storage driver was there: [what was not tried](verified-against.md).
 <!-- no claim: what was not tried -->

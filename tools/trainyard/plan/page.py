@@ -24,7 +24,7 @@ Written by `tools/update-docs` from `schemas/hardware/` and from what `tools/pla
     tools/plan-job jobs/research/llama-8b-sft             memory, step, scaling, cost, checkpoints
     tools/plan-job jobs/research/llama-8b-sft --compare   other fabrics, sizes, strategies, and what helps most
     tools/plan-job --score FILE                           forecasts published runs and prints the errors
-    tools/plan-job --fit FILE                             fits the constants below again, leaving out one source at a time
+    tools/plan-job --fit FILE                             fits the constants again, leaving out one source at a time
 
 ## Memory of a GPU
 
@@ -69,11 +69,11 @@ a training program does this arithmetic (flash attention, fused kernels, what it
 
 ## Checkpoints and failures
 
-A checkpoint has 12 bytes per weight. Training pauses while it is copied out of the GPU, and goes on while it is written.
-The best interval is Daly's, `sqrt(2 x pause x M) x (1 + sqrt(pause / 2M) / 3 + pause / 18M) - pause`, or twice the
-time of a write where that is longer. M is 1 / (nodes x rate). State your own failure rate under `forecast` in the
-cluster's facts: the default is that of Meta's RSC-1. Small jobs fail more often through software, which a rate per node does
-not show.
+A checkpoint has 12 bytes per weight. Training pauses while it is copied out of the GPU, and goes on while it is
+written. The best interval is Daly's, `sqrt(2 x pause x M) x (1 + sqrt(pause / 2M) / 3 + pause / 18M) - pause`, or twice
+the time of a write where that is longer. M is 1 / (nodes x rate). State your own failure rate under `forecast` in the
+cluster's facts: the default is that of Meta's RSC-1. Small jobs fail more often through software, which a rate per node
+does not show.
 
 ## The constants
 
@@ -105,8 +105,14 @@ WHY = (
         "mpt-h100_80gb-13b-s32768",
         "Attention is most of the work, and one constant says how fast it runs, short or long.",
     ),
-    ("mpt-h100_80gb-13b", "4096 tokens per pass: layers are so short that eager FSDP hides less of its gathers behind them."),
-    ("mpt-a100_80gb-13b", "This run reached 79 % of the peak with full recomputation, the best of the A100 rows; their mean is lower."),
+    (
+        "mpt-h100_80gb-13b",
+        "4096 tokens per pass: eager FSDP hides less of its gathers behind such short layers.",
+    ),
+    (
+        "mpt-a100_80gb-13b",
+        "79 % of the peak with full recomputation is the best of the A100 rows; their mean is lower.",
+    ),
     ("titan24-8b-cp", "Long context with 8-bit products: attention is most of the work, and runs at another rate."),
     ("titan24-70b", "Tensor parallelism is taken as visible, and some of it is not."),
     ("ibm24-h100-13b", "`selective` means another choice of layers there."),
