@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
 from trainyard.rules.common.jobspecs import JobSpec, job_specs, jobset_spec
-from trainyard.rules.common.parts import integer
+from trainyard.rules.common.parts import integer, items
+from trainyard.rules.common.places import value_at
 from trainyard.rules.registry import Problem, rule
 
 _DEFAULT_BACKOFF_LIMIT = 6
@@ -28,6 +29,15 @@ def deadline_of_each_try(item: Object) -> Iterator[Problem]:
     Near miss:
         kind: Job
         spec: {backoffLimit: 0, template: {spec: {activeDeadlineSeconds: 86400}}}
+    Near miss:
+        kind: Job
+        spec: {backoffLimit: null, backoffLimitPerIndex: 0, template: {spec: {activeDeadlineSeconds: 86400}}}
+    Near miss:
+        kind: Job
+        spec:
+          backoffLimit: 4
+          podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [137, 143]}}]}
+          template: {spec: {activeDeadlineSeconds: 86400}}
 
     Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup
     """
@@ -36,7 +46,7 @@ def deadline_of_each_try(item: Object) -> Iterator[Problem]:
         seconds = integer(deadline)
         bounded = integer(job.spot.below("activeDeadlineSeconds")) is not None
         retries = _retries(item, job)
-        if seconds is None or bounded or retries is None:
+        if seconds is None or bounded or retries is None or _may_give_up(job):
             continue
         yield Problem(
             f"each pod ends after {seconds} s and is then replaced: the job itself has no deadline",
@@ -49,9 +59,20 @@ def deadline_of_each_try(item: Object) -> Iterator[Problem]:
 def _retries(item: Object, job: JobSpec) -> Spot | None:
     """The field that lets the job go on after a failed pod; None where one failed pod is its end."""
     limit = job.spot.below("backoffLimit")
+    per_index = job.spot.below("backoffLimitPerIndex")
+    if value_at(per_index) is not None:
+        limit = per_index
     allowed = integer(limit)
     if (_DEFAULT_BACKOFF_LIMIT if allowed is None else allowed) > 0:
         return limit
     jobset = jobset_spec(item)
     restarts = jobset.below("failurePolicy", "maxRestarts") if jobset is not None else None
     return restarts if restarts is not None and (integer(restarts) or 0) > 0 else None
+
+
+def _may_give_up(job: JobSpec) -> bool:
+    """Whether a podFailurePolicy ends the job or the index at some exit code, which may be that of a killed pod."""
+    return any(
+        data.get("action") in ("FailJob", "FailIndex") and data.get("onExitCodes") is not None
+        for _, data in items(job.spot.below("podFailurePolicy", "rules"))
+    )
