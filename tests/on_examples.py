@@ -1,7 +1,8 @@
 """The folder that tests run in: this one, or a copy of it with the examples that they know.
 
 Tests read the example clusters and jobs. A fork has its own in their place, so there the tests run in a copy, whose
-examples come from the history: examples.lock names their Git objects.
+examples come from the history: examples.lock names their Git objects. What a fork has renamed in base/, the registry
+and the repository's address, has its first name there: teams of the examples may pull from no other registry.
 
     python3 tests/on_examples.py            prints the folder; tools/test runs there
     python3 tests/on_examples.py --check    fails where examples were changed and the lock was not: CI of upstream
@@ -12,6 +13,7 @@ Exit codes: 0 done, 1 the examples differ from the lock, 2 bad usage, 3 the hist
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +27,15 @@ LOCK = HOME / "tests/examples.lock"
 COPY = HOME / ".tools/on-examples"
 EXAMPLES = ("clusters", "docs/fabrics.md", "docs/matrix.md", "jobs")
 """The examples, and what is written from them."""
+RENAMED = {
+    "registry.example.com": ("base/team/team.yaml", re.compile(r"^  images: \[([^\s,\]]+?)/?[,\]]", re.MULTILINE)),
+    "https://git.example.com/trainyard/trainyard.git": (
+        "base/gitops/repository/config-map.yaml",
+        re.compile(r"^  url: (\S+)$", re.MULTILINE),
+    ),
+}
+"""Names in base/ that a fork replaces (docs/adopt.md), and where it says its own."""
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _HEAD = "# Git objects of the examples that tests run on; `python3 tests/on_examples.py --write` writes them.\n"
 
 
@@ -38,7 +49,8 @@ def main(arguments: list[str]) -> int:
         return 0
     lines = LOCK.read_text(encoding="utf-8").splitlines()[1:]
     locked = {path: name for name, path in map(str.split, lines)}
-    if found == locked:
+    own = _own_names()
+    if found == locked and (not own or arguments):
         print(HOME)
         return 0
     if arguments == ["--check"]:
@@ -52,8 +64,11 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 3
-    print(f"{', '.join(EXAMPLES)} are not the examples that tests know: they run on those, in {COPY}", file=sys.stderr)
+    changed = ", ".join((*(EXAMPLES if found != locked else ()), *own.values()))
+    print(f"{changed}: not of the examples that tests know, which run on those, in {COPY}", file=sys.stderr)
     _copy(locked)
+    _rename(own)
+    _commit()
     print(COPY)
     return 0
 
@@ -77,7 +92,7 @@ def _objects() -> dict[str, str]:
 
 
 def _copy(locked: Mapping[str, str]) -> None:
-    """All files of this folder but the examples, committed, and the examples of the lock."""
+    """All files of this folder but the examples, and the examples of the lock."""
     shutil.rmtree(COPY, ignore_errors=True)
     _git("clone", "--quiet", "--no-checkout", str(HOME), str(COPY))
     files = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout.decode().split("\0")[:-1]
@@ -93,6 +108,54 @@ def _copy(locked: Mapping[str, str]) -> None:
                 tree.extractall(COPY / path, filter="data")
     (COPY / ".tools").symlink_to(HOME / ".tools")
     (COPY / ".git/info/exclude").write_text("/.tools\n", encoding="utf-8")
+
+
+def _own_names() -> dict[str, str]:
+    """The names of this repository in the place of those of the examples, by the latter."""
+    found = {}
+    for name, (file, pattern) in RENAMED.items():
+        said = pattern.search((HOME / file).read_text(encoding="utf-8")) if (HOME / file).is_file() else None
+        if said and said[1] != name:
+            found[name] = said[1]
+    return found
+
+
+def _rename(own: Mapping[str, str]) -> None:
+    """Put the names of the examples back into base/ of the copy: in lines that stood there once, but for a digest.
+
+    The history decides, since a fork's registry may be one that a base names for another reason.
+    """
+    for name, here in own.items():
+        known = _lines_with(name)
+        for file in (COPY / "base").rglob("*.yaml"):
+            path, lines = file.relative_to(COPY).as_posix(), file.read_text(encoding="utf-8").split("\n")
+            new = [known.get((path, _undated(line.replace(here, name))), line) for line in lines]
+            if new != lines:
+                file.write_text("\n".join(new), encoding="utf-8")
+
+
+def _lines_with(name: str) -> dict[tuple[str, str], str]:
+    """Lines of base/ that ever held a name, the newest of each, by file and by the line without its digest."""
+    plain = ("-c", "log.showRoot=true", "-c", "color.ui=false", "-c", "core.quotePath=false")
+    shape = ("--format=", "--patch", "--unified=0", "--no-renames", "--no-ext-diff", "--no-textconv", "--dst-prefix=b/")
+    pattern = name.replace(".", r"\.")
+    log = _git(*plain, "log", *shape, f"-G{pattern}", "--", "base").stdout.decode(errors="replace")
+    found: dict[tuple[str, str], str] = {}
+    path = ""
+    for line in log.splitlines():
+        if line.startswith("+++ "):
+            path = line.removeprefix("+++ b/")
+        elif line.startswith("+") and name in line:
+            found.setdefault((path, _undated(line[1:])), line[1:])
+    return found
+
+
+def _undated(line: str) -> str:
+    return _DIGEST.sub("sha256:", line)
+
+
+def _commit() -> None:
+    """Commit all that lies in the copy."""
     who = ("-c", "user.name=tests", "-c", "user.email=tests@localhost", "-c", "core.hooksPath=/dev/null")
     _git("-C", str(COPY), "add", "--all")
     _git("-C", str(COPY), *who, "commit", "--quiet", "--allow-empty", "--no-gpg-sign", "-m", "On the examples")

@@ -3,11 +3,12 @@
 In each of them the linter, the site, the report on a pull request and the toolkit's own tests pass.
 """
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.forks.forking import run
+from tests.forks.forking import HOME, run
 
 pytestmark = pytest.mark.commands
 
@@ -34,6 +35,9 @@ FORKS = {
 OF_THE_EXAMPLES = ("tests/test_jobs.py", "tests/platform/test_clusters.py", "tests/docs/test_readme.py")
 """Tests that a fork once broke, since they read the examples where its own jobs and clusters lie."""
 
+OF_THE_DEFAULTS = ("tests/test_jobs.py", "tests/author/test_command.py", "tests/gitops/test_render.py")
+"""Tests that read the images and the address that base/ names."""
+
 
 @pytest.mark.claim("fork-stays-green")
 @pytest.mark.parametrize(("made_by", "verdict"), FORKS.values(), ids=FORKS.keys())
@@ -46,6 +50,18 @@ def test_a_fork_passes_in_all_that_it_does(made_by: str, verdict: str, fork: Pat
     run(fork, "tools/build-docs")
     assert " passed" in run(fork, f"tools/test -q {' '.join(OF_THE_EXAMPLES)}")
     run(fork, "tools/update-docs && git diff --exit-code -- tests base schemas")
+
+
+@pytest.mark.claim("fork-stays-green")
+def test_a_fork_with_names_of_its_own_passes_the_tests_of_the_toolkit(fork: Path) -> None:
+    """The commands of docs/adopt.md, and then a build of the trainer of its own."""
+    [page] = re.findall(r"^```console\n(.*?)^```$", (HOME / "docs/adopt.md").read_text(), re.MULTILINE | re.DOTALL)
+    commands = [line.removeprefix("$ ") for line in page.splitlines() if line.startswith("$ ")]
+    run(fork, "\n".join(("set +e  # grep that finds nothing", *commands)))
+    run(fork, f"sed -Ei 's/sha256:[0-9a-f]{{64}}/sha256:{'a' * 64}/' base/run/training-job.yaml")
+    run(fork, "git add --all && git commit -q -m 'our names'")
+
+    assert " passed" in run(fork, f"tools/test -q {' '.join(OF_THE_DEFAULTS)}")
 
 
 def test_a_fork_without_the_history_is_told_what_to_fetch(fork: Path) -> None:
