@@ -103,21 +103,118 @@ def test_a_pull_request_that_changes_its_judge_is_judged_all_the_same(tmp_path: 
     assert (tmp_path / "lint-jobs.sarif").is_file()
 
 
-def test_a_job_does_not_wait_for_the_tests_of_the_toolkit() -> None:
-    events = workflow(HOME / ".github/workflows/tests.yaml")[True]
-    everybody = workflow(HOME / ".github/workflows/lint-jobs.yaml")[True]
-
-    assert {tuple(event["paths-ignore"]) for event in events.values()} == {("jobs/**", "clusters/**")}
-    assert everybody == {"pull_request": None, "push": {"branches": ["main"]}}
+TESTS = workflow(HOME / ".github/workflows/tests.yaml")
 
 
-@pytest.mark.parametrize("name", ["tests", "nightly"])
-def test_the_shards_of_the_tests_are_all_of_them(name: str) -> None:
-    [job] = workflow(HOME / f".github/workflows/{name}.yaml")["jobs"].values()
+def test_every_pull_request_gets_the_checks_that_are_required() -> None:
+    """A workflow that a path filter skips leaves them pending, and nobody could merge a job."""
+    everybody = workflow(HOME / ".github/workflows/lint-jobs.yaml")
+    required = re.search(r"require the checks (.*?),? on a branch", (HOME / "SECURITY.md").read_text())
 
-    count = len(job["strategy"]["matrix"]["shard"])
-    assert job["strategy"]["matrix"]["shard"] == list(range(1, count + 1))
-    assert job["steps"][-1]["run"].endswith(f' --shard "$SHARD/{count}"')
+    assert everybody[True] == {"pull_request": None, "push": {"branches": ["main"]}}
+    assert TESTS[True]["pull_request"] is None
+    assert required
+    checks = {
+        name
+        for found in (everybody, TESTS)
+        for name, job in found["jobs"].items()
+        if "strategy" not in job and "name" not in job  # GitHub names the checks of a matrix `name (1)`
+    }
+    assert set(re.findall(r"`(\w+)`", required[1])) == {"lint", "verify", "test"} <= checks
+
+
+def step(job: str) -> str:
+    """The script of a job that has one."""
+    [found] = [step["run"] for step in TESTS["jobs"][job]["steps"] if "run" in step]
+    assert isinstance(found, str)
+    return found
+
+
+DECISIONS = {
+    "a job": (("jobs/research/my-run/job.yaml",), "main", "no"),
+    "a job and a cluster": (("jobs/research/my-run/job.yaml", "clusters/bern/facts/cluster.yaml"), "main", "no"),
+    "nothing": ((), "main", "no"),
+    "a base": (("base/run/job.yaml",), "main", "yes"),
+    "a job and a rule": (("jobs/research/my-run/job.yaml", "tools/rule.py"), "main", "yes"),
+    "a folder that is called so elsewhere": (("tests/jobs/row.yaml",), "main", "yes"),
+    "a file at the top": (("jobs.yaml",), "main", "yes"),
+    "a push": (("jobs/research/my-run/job.yaml",), "", "yes"),
+    "a base that is not there": (("jobs/research/my-run/job.yaml",), "0" * 40, "yes"),
+}
+
+
+@pytest.mark.parametrize(("files", "base", "changed"), DECISIONS.values(), ids=DECISIONS.keys())
+def test_the_tests_run_where_more_than_jobs_and_clusters_changed(
+    files: tuple[str, ...], base: str, changed: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "change"
+    (root / "base/run").mkdir(parents=True)
+    (root / "base/run/kustomization.yaml").touch()
+    git(root, "init", "--quiet", "--initial-branch=main", "--template=")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "state")
+    git(root, "checkout", "--quiet", "-b", "change")
+    for file in files:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).touch()
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "change")
+
+    assert decided(root, base) == f"changed={changed}\n"
+
+
+def test_a_file_that_leaves_the_toolkit_for_a_job_changes_the_toolkit(tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base/job.yaml").write_text("spec: {}\n" * 9)
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", "--template=")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "--message", "state")
+    git(tmp_path, "checkout", "--quiet", "-b", "change")
+    (tmp_path / "jobs").mkdir()
+    git(tmp_path, "mv", "base/job.yaml", "jobs/job.yaml")
+    git(tmp_path, "commit", "--quiet", "--message", "change")
+
+    assert decided(tmp_path, "main") == "changed=yes\n"
+
+
+def decided(root: Path, base: str) -> str:
+    """What the first job of the tests answers for a checkout."""
+    output = root / ".git/output"
+    settings = {**os.environ, "BASE": base, "GITHUB_OUTPUT": str(output)}
+    done = subprocess.run(["bash", "-e", "-c", step("toolkit")], cwd=root, env=settings, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return output.read_text()
+
+
+@pytest.mark.parametrize(
+    ("changed", "shards", "passes"),
+    [
+        ("yes", "success", True),
+        ("no", "skipped", True),
+        ("yes", "failure", False),
+        ("yes", "cancelled", False),
+        ("yes", "skipped", False),
+        ("", "skipped", False),
+    ],
+)
+def test_one_check_stands_for_all_shards(changed: str, shards: str, passes: bool) -> None:
+    """An empty answer is that of a first job that failed, which skips the shards too."""
+    job = TESTS["jobs"]["test"]
+    settings = {**os.environ, "CHANGED": changed, "SHARDS": shards}
+    done = subprocess.run(["bash", "-e", "-c", step("test")], env=settings, capture_output=True, check=False)
+
+    assert (job["needs"], job["if"]) == (["toolkit", "shards"], "always()")
+    assert TESTS["jobs"]["shards"]["if"] == "needs.toolkit.outputs.changed == 'yes'"
+    assert (done.returncode == 0) == passes
+
+
+@pytest.mark.parametrize(("name", "job"), [("tests", "shards"), ("nightly", "product")])
+def test_the_shards_of_the_tests_are_all_of_them(name: str, job: str) -> None:
+    found = workflow(HOME / f".github/workflows/{name}.yaml")["jobs"][job]
+
+    count = len(found["strategy"]["matrix"]["shard"])
+    assert found["strategy"]["matrix"]["shard"] == list(range(1, count + 1))
+    assert found["steps"][-1]["run"].endswith(f' --shard "$SHARD/{count}"')
 
 
 def owners(file: Path) -> dict[str, list[str]]:
