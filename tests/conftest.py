@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 from tests.by_day import draw, of_this_shard
 
 INSTALLED_GO = Path(__file__).resolve().parents[1] / ".tools" / "go" / "go" / "bin"
+SESSIONS = "OMPI_MCA_orte_tmpdir_base"
+"""Where Open MPI keeps a folder for each run of mpirun."""
 MEMORY = 6 << 30
 """Bytes that one pytest process may hold. What tests start counts for itself."""
 
@@ -67,6 +70,15 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(number, signal.default_int_handler)
     if shutil.which("go") is None and INSTALLED_GO.is_dir():
         os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{INSTALLED_GO}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sessions_of_open_mpi() -> Generator[None, None, None]:
+    """Each pytest process has a folder for the sessions of mpirun: one that ends removes what another will use."""
+    with tempfile.TemporaryDirectory(prefix="mpi-", dir="/tmp") as folder:  # paths of its sockets have to be short
+        os.environ[SESSIONS] = folder
+        yield
+        del os.environ[SESSIONS]
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
