@@ -44,7 +44,8 @@ def copied_linter(place: Path) -> Path:
     for part in ("tools/trainyard", "schemas"):
         shutil.copytree(HOME / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
     (place / ".tools/bin").mkdir(parents=True)
-    (place / ".tools/bin/render").symlink_to(HOME / ".tools/bin/render")
+    for name in ("render", "validation"):
+        (place / ".tools/bin" / name).symlink_to(HOME / ".tools/bin" / name)
     return place
 
 

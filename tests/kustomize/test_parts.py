@@ -16,7 +16,7 @@ spec:
   template:
     spec:
       containers:
-      - {name: manager, args: [--fast]}
+      - {name: manager, image: manager:1, args: [--fast]}
 """
 WITHOUT_SELECTOR = PATCH
 MISSPELT = PATCH.replace("metadata:", "spek: {}\nmetadata:")

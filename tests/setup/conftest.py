@@ -38,7 +38,7 @@ def make_checkout(place: Path) -> Path:
     for name in ("bootstrap.py", "lint-jobs", "lock", "test"):
         shutil.copy(HOME / "tools" / name, place / "tools")
     shutil.copytree(HOME / "tools/set_up", place / "tools/set_up", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("render", "controlplane"):
+    for name in ("render", "validation", "controlplane"):
         shutil.copytree(HOME / "tools/go" / name, place / "tools/go" / name)
     for name in ("go.mod", "go.sum"):
         shutil.copy(HOME / "tools/go" / name, place / "tools/go")

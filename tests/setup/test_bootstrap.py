@@ -47,6 +47,7 @@ def test_it_says_what_it_does_and_is_silent_afterwards(checkout: Path, run: Run)
     assert first.returncode == 0, first.stderr
     assert [step for step in steps(first.stderr) if not step.startswith("installing ")] == [
         "building kustomize, kubeconform, render with Go",
+        "building validation with Go",
         "making the Python environment for lint",
         "done",
     ]
@@ -111,6 +112,7 @@ def test_two_at_once_are_one_set_up(checkout: Path, environment: dict[str, str])
     assert [first.returncode, second.returncode] == [0, 0], said
     assert sorted(step for both in said for step in both if not step.startswith("installing ")) == [
         "building kustomize, kubeconform, render with Go",
+        "building validation with Go",
         "done",
         "done",
         "making the Python environment for lint",

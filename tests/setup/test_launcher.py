@@ -74,6 +74,8 @@ def test_an_editors_server_has_a_python_of_its_own(ready: Path, run: Run, path_w
         "tools/go/go.mod",
         "tools/go/go.sum",
         "tools/go/render/main.go",
+        "tools/go/validation/go.mod",
+        "tools/go/validation/kinds.go",
         "tools/set_up/targets.py",
     ],
 )
@@ -86,7 +88,7 @@ def test_a_changed_input_makes_the_set_up_stale(
     assert run(ready / "tools/lint-jobs", PATH=path_with(python3=NO_SET_UP)).returncode == 99
 
 
-@pytest.mark.parametrize("lost", ["lint/bin/python", "lint/stamp", "bin/render"])
+@pytest.mark.parametrize("lost", ["lint/bin/python", "lint/stamp", "bin/render", "bin/validation"])
 def test_a_lost_program_makes_the_set_up_stale(ready: Path, run: Run, path_with: Callable[..., str], lost: str) -> None:
     (ready / ".tools" / lost).unlink()
 

@@ -129,20 +129,21 @@ GROWING = {
 @pytest.mark.parametrize("script", GROWING.values(), ids=GROWING.keys())
 def test_a_script_made_to_grow_ends_soon_and_the_renderer_goes_on(script: str) -> None:
     taken_apart("torchrun first")
-    process, start = interpreter._process, time.monotonic()
+    process, start = interpreter._renderer._process, time.monotonic()
 
     found = taken_apart(script)
 
     assert len(launches(found)) <= 1
     assert time.monotonic() - start < 15
-    assert interpreter._process is process
+    assert interpreter._renderer._process is process
 
 
 def test_a_renderer_that_was_ended_has_a_successor() -> None:
     taken_apart("torchrun first")
-    assert interpreter._process
-    interpreter._process[1].kill()
-    interpreter._process[1].wait()
+    process = interpreter._renderer._process
+    assert process
+    process.kill()
+    process.wait()
 
     assert launches(taken_apart("torchrun after that")) == [["after", "that"]]
 

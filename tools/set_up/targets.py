@@ -109,8 +109,9 @@ class SetUp:
 
     def _program_inputs(self) -> tuple[Path, ...]:
         go = self.home / "tools/go"
-        sources = (*sorted((go / "render").glob("*.go")), *self._own_sources())
-        return (go / "go.mod", go / "go.sum", *sources)
+        validation = (go / "validation" / name for name in ("go.mod", "go.sum"))
+        sources = (*sorted((go / "render").glob("*.go")), *sorted((go / "validation").glob("*.go")))
+        return (go / "go.mod", go / "go.sum", *validation, *sources, *self._own_sources())
 
     def _own_sources(self) -> tuple[Path, ...]:
         return tuple(sorted((self.home / "tools/set_up").glob("*.py")))
@@ -137,7 +138,7 @@ class SetUp:
         return Part(name, (requirements, *self._program_inputs()), ("bin/python",), make)
 
     def _programs(self) -> Part:
-        """kustomize and kubeconform in the versions of go.mod, and the renderer."""
+        """kustomize and kubeconform in the versions of go.mod, the renderer, and the API server's validation."""
 
         def make(folder: Path) -> None:
             missing = [name for name in PINNED_PROGRAMS if not self._take_from_path(name, folder)]
@@ -145,8 +146,10 @@ class SetUp:
             go = self._go()
             self.progress.step(f"building {', '.join([*missing, 'render'])} with Go")
             self._build(go, self.home / "tools/go", packages, f"{folder}/")
+            self.progress.step("building validation with Go")
+            self._build(go, self.home / "tools/go/validation", ["."], folder / "validation")
 
-        return Part("bin", self._program_inputs(), (*PINNED_PROGRAMS, "render"), make)
+        return Part("bin", self._program_inputs(), (*PINNED_PROGRAMS, "render", "validation"), make)
 
     def _take_from_path(self, name: str, folder: Path) -> bool:
         """Copies a program of the pinned version from PATH. The copy is asked again: a wrapper may not survive it."""

@@ -27,6 +27,9 @@ RENDER_BYTES = 2 * 1024 * 1024 * 1024
 SCRIPT_SECONDS = 20
 """Wall time of the renderer for one shell script, which it gives up itself after half a second of processor time."""
 
+VALIDATION_SECONDS = 20
+"""Wall time in which the API server's functions judge the objects of one target."""
+
 RENDERED_BYTES = 64 * 1024 * 1024
 """What one folder may render to."""
 

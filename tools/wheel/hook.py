@@ -1,4 +1,4 @@
-"""The build hook of the wheel: builds the renderer for a platform, and lays it, schemas/ and bases beside the package.
+"""The build hook of the wheel: builds the Go programs for a platform, and lays schemas/ and bases beside them.
 
 hatchling runs it. The environment variable TRAINYARD_PLATFORM names the platform; left out, it is this machine's.
 """
@@ -24,6 +24,8 @@ INSTALLED = "trainyard/installed"
 """What trainyard.home looks for."""
 CARRIED = ("schemas", "base", "overlays", "clusters", "jobs")
 """Folders that a wheel carries as they are. A fork may have deleted the examples, which are the last two."""
+PROGRAMS: dict[str, tuple[str, str]] = {"render": ("", "./render"), "validation": ("validation", ".")}
+"""What is built of Go: the folder of its module below tools/go, and its package."""
 SHELLS = ("bash", "zsh")
 LICENCES = ("LICENSE", "LICENCE", "COPYING", "NOTICE")
 
@@ -37,7 +39,7 @@ class Platform:
     tag: str
 
 
-# The renderer is linked statically, so that it runs with any C library. Go 1.26 runs on macOS 12 and newer.
+# Programs are linked statically, so that they run with any C library. Go 1.26 runs on macOS 12 and newer.
 PLATFORMS = {
     "linux-x86-64": Platform("linux", "amd64", "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64"),
     "linux-arm64": Platform("linux", "arm64", "manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64"),
@@ -57,7 +59,9 @@ class RendererHook(BuildHookInterface):  # type: ignore[type-arg]
         target = _platform()
         self._made = tempfile.TemporaryDirectory(prefix="trainyard-wheel-")
         made = Path(self._made.name)
-        _go(home, target, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", made / "render", "./render")
+        flags = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w")
+        for name, (module, package) in PROGRAMS.items():
+            _go(home, target, "build", *flags, "-o", made / name, package, module=module)
         modules = _modules(home, target)
         for shell in SHELLS:
             (made / shell).write_text(shtab.complete(_command_line(home), shell))
@@ -68,7 +72,7 @@ class RendererHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["force_include"] = {
             **build_data["force_include"],
             **{str(home / part): f"{INSTALLED}/{part}" for part in CARRIED if (home / part).is_dir()},
-            str(made / "render"): f"{INSTALLED}/bin/render",
+            **{str(made / name): f"{INSTALLED}/bin/{name}" for name in PROGRAMS},
             str(made / "notices.txt"): f"{INSTALLED}/notices.txt",
             **{str(made / shell): f"{INSTALLED}/completion/{shell}" for shell in SHELLS},
         }
@@ -88,7 +92,7 @@ def _platform() -> Platform:
     return PLATFORMS[name]
 
 
-def _go(home: Path, target: Platform, *words: str | Path) -> str:
+def _go(home: Path, target: Platform, *words: str | Path, module: str = "") -> str:
     own = home / ".tools" / "go" / "go" / "bin" / "go"
     go = str(own) if own.is_file() else shutil.which("go")
     if go is None:
@@ -102,7 +106,11 @@ def _go(home: Path, target: Platform, *words: str | Path) -> str:
         "GOWORK": "off",
     }
     done = subprocess.run(
-        [go, *words], cwd=home / "tools" / "go", env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True
+        [go, *words],
+        cwd=home / "tools" / "go" / module,
+        env={**os.environ, **settings},
+        stdout=subprocess.PIPE,
+        text=True,
     )
     if done.returncode:
         raise SystemExit(f"wheel: go {words[0]} failed")
@@ -129,17 +137,24 @@ def _command_line(home: Path) -> argparse.ArgumentParser:
 
 
 def _modules(home: Path, target: Platform) -> list[tuple[str, str, Path]]:
-    """Path, version and folder of each Go module that the renderer is linked of, Go's own library first."""
+    """Path, version and folder of each Go module that the programs are linked of, Go's own library first."""
     root, version = _go(home, target, "env", "GOROOT", "GOVERSION").split()
-    told = "{{with .Module}}{{if .Version}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}"
-    lines = sorted(set(filter(None, _go(home, target, "list", "-deps", "-f", told, "./render").splitlines())))
+    told = "{{with .Module}}{{with or .Replace .}}{{if .Version}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}{{end}}"
+    lines = sorted(
+        {
+            line
+            for module, package in PROGRAMS.values()
+            for line in _go(home, target, "list", "-deps", "-f", told, package, module=module).splitlines()
+            if line
+        }
+    )
     others = [(path, release, Path(folder)) for path, release, folder in (line.split(" ", 2) for line in lines)]
     return [("std", version.removeprefix("go"), Path(root)), *others]
 
 
 def _notices(modules: list[tuple[str, str, Path]]) -> str:
-    """The licence texts that must go with the renderer. SystemExit where a module has none."""
-    texts = ["bin/render is linked of these Go modules.\n"]
+    """The licence texts that must go with the programs. SystemExit where a module has none."""
+    texts = ["bin/render and bin/validation are linked of these Go modules.\n"]
     for path, version, folder in modules:
         files = sorted(file for file in folder.iterdir() if file.is_file() and file.name.upper().startswith(LICENCES))
         if not files:

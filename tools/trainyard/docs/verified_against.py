@@ -22,7 +22,12 @@ class Program:
 
 
 PROGRAMS = (
-    Program("kube-apiserver", "k8s.io/kubernetes", "controlplane", "takes the rendered objects in server-side dry run"),
+    Program(
+        "kube-apiserver",
+        "k8s.io/kubernetes",
+        "controlplane",
+        "takes the rendered objects in server-side dry run; its validation functions judge in `lint-jobs`",
+    ),
     Program("etcd", "go.etcd.io/etcd/server/v3", "controlplane", "keeps what that API server is told"),
     Program(
         "kube-controller-manager",

@@ -188,7 +188,7 @@ class Judge:
 
     def _judge(self, result: "Result", unit: Unit, origin: Origin) -> None:
         from trainyard.lint.unjudged import gaps
-        from trainyard.schemas import schema
+        from trainyard.schemas import schema, validation
 
         found: list[tuple[Rule, Problem]] = []
         with result.failing():
@@ -198,13 +198,15 @@ class Judge:
             self.doing("schemas")
             for refused in schema.check([unit]):
                 spot = Spot(refused.object, refused.path, at_key=refused.at_key)
-                at = origin.position(spot.object, spot.path) if refused.is_missing and result.completed else None
-                if at is not None and at.file in result.completed:
-                    result.leave("required fields", result.completed[at.file], place_of(spot, origin))
+                if refused.is_missing and _is_completed(spot, origin, result):
                     continue
                 problem = Problem(refused.message, spot, (), refused.help, refused.fix, refused.severity)
                 result.add(self.rules[refused.rule_id], problem, origin, self.sources)
                 found.append((self.rules[refused.rule_id], problem))
+            self.doing("validation")
+            for problem, is_missing in validation.check(unit, found):
+                if not (is_missing and _is_completed(problem.spot, origin, result)):
+                    result.add(validation.REFUSED, problem, origin, self.sources)
             self.doing("what was not judged")
             for gap in gaps(unit, found):
                 result.leave(gap.what, gap.why, place_of(gap.spot, origin))
@@ -397,6 +399,15 @@ def _check_number(unit: Unit) -> None:
 
 _ALWAYS_READ = ("job.yaml", *KUSTOMIZATION_NAMES)
 _OF_A_PLATFORM = re.compile("clusters/[^/]+/platform/")
+
+
+def _is_completed(spot: Spot, origin: Origin, result: Result) -> bool:
+    """Whether a kustomization adds fields to the file of a spot; what is missing there is then left to it."""
+    at = origin.position(spot.object, spot.path) if result.completed else None
+    if at is None or at.file not in result.completed:
+        return False
+    result.leave("required fields", result.completed[at.file], place_of(spot, origin))
+    return True
 
 
 def _is_clear(reads: Mapping[str, str], differing: frozenset[str]) -> bool:

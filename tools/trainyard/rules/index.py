@@ -25,6 +25,7 @@ STAGES = {
     "lint.result": ("INP",),
     "rehearse.rules": ("RHS",),
     "schemas.schema": ("SCH",),
+    "schemas.validation": ("SCH",),
 }
 """Modules of the pipeline that raise findings themselves and declare the pages for them, to the families of those."""
 

@@ -7,6 +7,9 @@ _MARKED = re.compile(r".*(\$[({A-Za-z_]|\{\{)|<[^<>]+>\Z|\{[^{}]+\}\Z", 0)
 _SHOUTED = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\Z")
 """`NUMBER_OF_NODES`, which `sed` replaces."""
 
+FILLED = "a template: name what is made of it, such as envsubst < FILE | lint-jobs -"
+"""The help of a finding about such a value."""
+
 
 def is_filled_in(value: object) -> bool:
     """Whether something stands for a value that is yet to be written there."""

@@ -19,7 +19,7 @@ from trainyard.objects.remedy import Remedy
 from trainyard.objects.unit import Unit
 from trainyard.rules.registry import declare
 from trainyard.schemas.expressions import RULES, broken_rules
-from trainyard.schemas.filledin import is_filled_in
+from trainyard.schemas.filledin import FILLED, is_filled_in
 from trainyard.schemas.violation import (
     Violation,
     field_name,
@@ -207,8 +207,6 @@ _NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?\Z")
 _BY_HAND = "by hand"
 """How the comment of a schema begins that was written without a definition: it has the fields that are set here."""
 
-_FILLED = "a template: name what is made of it, such as envsubst < FILE | lint-jobs -"
-
 _SAME_GROUP = 0.9
 """How alike the names of two groups are that were meant to be one."""
 
@@ -243,9 +241,14 @@ def check(units: Sequence[Unit], home: File | None = None) -> list[SchemaProblem
         problem
         for index, unit in enumerate(units)
         for rendered in unit.objects
-        if not _is_fact(rendered) and rendered.api_version != KUSTOMIZE and not _is_encrypted(rendered)
+        if is_for_the_server(rendered)
         for problem in _problems(schemas, index, rendered, unit.is_job, unit.is_synced)
     ]
+
+
+def is_for_the_server(rendered: Object) -> bool:
+    """Whether an API server reads the object as it is: no fact, nothing of kustomize's own, nothing encrypted."""
+    return not _is_fact(rendered) and rendered.api_version != KUSTOMIZE and not _is_encrypted(rendered)
 
 
 def _is_fact(rendered: Object) -> bool:
@@ -312,7 +315,7 @@ def _problems(
             is_missing=bool(violation.needed) and not violation.at_key,
         )
         if not is_synced and not violation.at_key and is_filled_in(lookup(data, violation.path)):
-            problem = replace(problem, severity=Severity.INFO, help=_FILLED)
+            problem = replace(problem, severity=Severity.INFO, help=FILLED)
         yield problem if is_job else _dated(problem)
 
 

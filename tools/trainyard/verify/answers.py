@@ -7,14 +7,13 @@ from typing import Any
 from trainyard.controlplane.client import Refused
 from trainyard.objects.objects import Object
 from trainyard.objects.quantity import quantity
+from trainyard.objects.server_path import server_path
 from trainyard.rules.registry import Problem
 from trainyard.yaml.fieldpath import Path, lookup
 
-_TOKEN = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]*)\]")
 _PATH_IN_MESSAGE = re.compile(
     r"(?:^|[ ,(\"])\.?((?:metadata|spec|data|rules|subjects|roleRef)\b[^\s:\"]*?(?:\[[^\]]*\][^\s:\"]*?)*)(?=[:\"\s]|$)"
 )
-_SELECTED = re.compile(r'\b(\w+)="([^"]*)"')
 _DUMP = re.compile(r"^Invalid value: [{\[].*[}\]]: ", re.DOTALL)
 _CONVERTED = re.compile(
     r"^(?:failed to convert new object \(.*?\) to proper version: |unable to convert unstructured object to [^:]*: |"
@@ -41,7 +40,7 @@ PATTERN_OF_QUANTITIES = "quantities must match the regular expression"
 
 def problems(item: Object, refused: Refused, prefix: Path = ()) -> Iterator[Problem]:
     """A problem for each cause of a refusal of `item`, or of the pods made from its pod template at `prefix`."""
-    data: Any = lookup(item.data, prefix)
+    data: Any = lookup(item.data, prefix) if not prefix or _holds(item.data, prefix) else {}
     what = f"the pods of this {item.kind}" if prefix else f"this {item.kind}"
     causes = refused.causes
     if refused.reason == "Invalid" and causes:
@@ -61,74 +60,12 @@ def warned(item: Object, text: str) -> Problem:
     return Problem(f"the API server warns about this {item.kind}: {brief(text)}", item.at(*_meant(text, item.data)))
 
 
-def server_path(field: str, data: Any) -> Path:
-    """A field as the API server writes it, `spec.containers[0].resources.limits[cpu]`, as a path through `data`.
-
-    It ends at the first step that is absent.
-    """
-    path: list[str | int] = []
-    steps = [_Step(found[1], found[2]) for found in _TOKEN.finditer(field)]
-    while steps:
-        step = steps.pop(0)
-        below, taken = _into(data, step, steps)
-        if below is None:
-            key = step.key(data)
-            return tuple(path) if key is None else (*path, key)
-        del steps[: taken - 1]
-        path.append(below[0])
-        data = below[1]
-    return tuple(path)
-
-
 def brief(message: str) -> str:
     """A message without the object that it repeats and without the layers that it passed through."""
     while (shorter := _CONVERTED.sub("", message, count=1)) != message:
         message = shorter
     message = _DUMP.sub("", message)
     return _GO_VALUE.sub(r"\1", message).strip().removeprefix(".")
-
-
-class _Step:
-    """One part of a field path: a name, an index, or a key in brackets."""
-
-    def __init__(self, name: str | None, bracket: str | None) -> None:
-        self.text = name if name is not None else bracket or ""
-        self.bracket = name is None
-
-    def key(self, data: Any) -> str | int | None:
-        """The key that it is in `data`, there or not; None where it can be none."""
-        if isinstance(data, dict):
-            return self.text.strip('"')
-        if not isinstance(data, list):
-            return None
-        if self.text.isdigit():
-            return int(self.text) if int(self.text) < len(data) else None
-        wanted = dict(_SELECTED.findall(self.text))
-        fits = (
-            index
-            for index, each in enumerate(data)
-            if wanted and isinstance(each, dict) and all(str(each.get(key)) == value for key, value in wanted.items())
-        )
-        return next(fits, None)
-
-
-def _into(data: Any, step: _Step, after: list[_Step]) -> tuple[tuple[str | int, Any] | None, int]:
-    """The entry of `data` that a step names, and how many steps that took: keys may hold dots of their own."""
-    key = step.key(data)
-    if key is None:
-        return None, 1
-    try:
-        return (key, data[key]), 1
-    except (LookupError, TypeError):
-        pass
-    name = str(key)
-    for taken, more in enumerate(after, start=2):
-        if more.bracket:
-            break
-        name += f".{more.text}"
-        if isinstance(data, dict) and name in data:
-            return (name, data[name]), taken
-    return None, 1
 
 
 def _holds(data: Any, path: Path) -> bool:

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard.controlplane.client import Client, Refused, User
@@ -11,6 +11,7 @@ from trainyard.rules.registry import Problem
 from trainyard.verify.answers import brief, problems
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.of_unit import workloads
+from trainyard.workload.plain import mapping
 from trainyard.yaml.fieldpath import lookup
 
 CONTROLLER = User.service_account("kube-system", "job-controller")
@@ -73,8 +74,7 @@ def _refused(pod_set: PodSet, index: int, error: Refused) -> Iterator[Problem]:
 
 def pod_of(workload: Workload, pod_set: PodSet, index: int) -> dict[str, Any]:
     """The pod of an index as the controller would create it, as far as admission looks at it."""
-    template = lookup(pod_set.template.object.data, pod_set.template.path)
-    metadata = copy.deepcopy(template.get("metadata") or {})
+    metadata = copy.deepcopy(dict(_of_template(pod_set, "metadata")))
     metadata["labels"] = dict(pod_set.labels)
     metadata["annotations"] = dict(pod_set.annotations)
     names = pod_set.hostnames
@@ -82,6 +82,14 @@ def pod_of(workload: Workload, pod_set: PodSet, index: int) -> dict[str, Any]:
     metadata["namespace"] = workload.object.namespace or "default"
     spec = {**copy.deepcopy(dict(pod_set.spec)), **({"hostname": names[index]} if index < len(names) else {})}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _of_template(pod_set: PodSet, field: str) -> Mapping[str, Any]:
+    """A map of the pod template; an empty one where the controller makes the template itself."""
+    try:
+        return mapping(lookup(pod_set.template.object.data, (*pod_set.template.path, field)))
+    except KeyError:
+        return {}
 
 
 def _forget_use(admin: Client, quotas: list[dict[str, Any]]) -> None:
