@@ -56,6 +56,7 @@ def test_the_forecast_is_a_real_one() -> None:
 @pytest.mark.claim("pictures-are-printed")
 @pytest.mark.rehearsal
 @pytest.mark.root
+@pytest.mark.drawn
 def test_the_rehearsal_is_a_real_one() -> None:
     said = printed(f"rehearse-job {JOB} --chaos kill-rank@5 --quiet", HOME)
 

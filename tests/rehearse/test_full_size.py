@@ -9,7 +9,7 @@ import yaml
 from tests.controlplane.checkout import add_job, make_checkout
 from tests.rehearse.rehearsing import rehearse, said
 
-pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.root, pytest.mark.drawn]
 ONE_RANK = ("--nodes", "1", "--gpus-per-node", "1", "--once", "--steps", "1")
 
 

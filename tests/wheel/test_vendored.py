@@ -12,7 +12,7 @@ from tests.test_offline import offline
 from tests.wheel.building import HOME, Bare, built, installed
 from trainyard import __version__
 
-pytestmark = pytest.mark.slow_build
+pytestmark = [pytest.mark.slow_build, pytest.mark.drawn]
 
 NEWER = "99.0.0"
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
