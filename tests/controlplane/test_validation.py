@@ -162,7 +162,7 @@ def refused_by_server(client: Client, data: Json) -> str:
 
 
 MISSED_AT_MOST = 0.02
-"""Of what the API server refuses: integers beyond 32 bits, items twice, and labels made of names, in custom resources."""
+"""Of what the API server refuses: in custom resources, integers beyond 32 bits, items twice, labels made of names."""
 
 
 @pytest.mark.claim("values-are-the-servers")

@@ -68,7 +68,8 @@ def test_fields_that_do_not_go_together(tmp_path: Path) -> None:
     both = ', env: [{name: A, value: "1", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]'
 
     assert told(tmp_path, job=JOB % both) == [
-        'error SCH011 job.yaml:9:111 env[A].valueFrom: Invalid value: "": may not be specified when `value` is not empty'
+        'error SCH011 job.yaml:9:111 env[A].valueFrom: Invalid value: "": '
+        "may not be specified when `value` is not empty"
     ]
 
 
