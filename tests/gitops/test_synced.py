@@ -7,7 +7,7 @@ import pytest
 
 from tests.gitops.repositories import add_cluster, add_job
 from trainyard.findings.finding import Finding
-from trainyard.gitops.synced import unsynced
+from trainyard.gitops.synced import synced_otherwise, unsynced
 from trainyard.repository.list_command import main
 from trainyard.repository.listed import HEAD
 from trainyard.yaml.sources import Sources
@@ -91,6 +91,101 @@ def test_a_cluster_without_flux_needs_no_list(root: Path) -> None:
     add_job(root, "jobs/research/new", "argo")
 
     assert said(root, LLAMA, VIT, "jobs/research/new") == []
+
+
+NAMED = """\
+resources: [../../../../base/gitops/argocd/team]
+patches:
+- patch: |-
+    - op: replace
+      path: /metadata/name
+      value: research
+  target: {kind: AppProject}
+"""
+MERGED = """\
+resources: [../../../../base/gitops/argocd/team]
+patches: [{path: name.yaml}]
+"""
+NAME = "kind: AppProject\nmetadata: {name: research}\n"
+UNNAMED = "resources: [../../../../base/gitops/argocd/team]\n"
+
+
+def add_argo(root: Path, cluster: str, resources: str = "../../../base/gitops/argocd, research", **files: str) -> None:
+    """Argo CD's folder of a cluster, with a folder for the team research, and what both are made of."""
+    (root / "base/gitops/argocd/team").mkdir(parents=True, exist_ok=True)
+    for base in ("base/gitops/argocd", "base/gitops/argocd/team"):
+        (root / base / "kustomization.yaml").write_text("resources: []\n")
+    team = root / "clusters" / cluster / "argocd/research"
+    team.mkdir(parents=True)
+    (team.parent / "kustomization.yaml").write_text(f"resources: [{resources}]\n")
+    for name, text in files.items():
+        (team / f"{name}.yaml").write_text(text)
+
+
+def test_a_team_that_argo_cd_does_not_know(root: Path) -> None:
+    add_cluster(root, "argo", flux=False)
+    add_argo(root, "argo", kustomization=NAMED)
+    for job in ("jobs/research/new", "jobs/vision/new"):
+        add_job(root, job, "argo")
+
+    (finding,) = unsynced(root, [LLAMA, VIT, "jobs/research/new", "jobs/vision/new"], Sources(root), whole=True)
+
+    assert line(finding) == (
+        "GIT009 jobs/vision/new/kustomization.yaml:4:3 Argo CD of argo will not run this job: "
+        "clusters/argo/argocd does not lead to team vision"
+    )
+    (there,) = finding.related
+    assert (there.position and there.position.file, there.label) == (
+        "clusters/argo/argocd/kustomization.yaml",
+        "its teams: research",
+    )
+
+
+def test_a_team_whose_folder_argo_cd_is_not_led_to(root: Path) -> None:
+    add_cluster(root, "argo", flux=False)
+    add_argo(root, "argo", "../../../base/gitops/argocd", kustomization=NAMED)
+    add_job(root, "jobs/research/new", "argo")
+
+    assert said(root, "jobs/research/new", whole=False) == [
+        "GIT009 jobs/research/new/kustomization.yaml:4:3 Argo CD of argo will not run this job: "
+        "clusters/argo/argocd does not lead to team research"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resources", "files"),
+    [
+        ("../../../base/gitops/argocd, research", {"kustomization": MERGED, "name": NAME}),
+        ("../../../base/gitops/argocd, research", {"kustomization": UNNAMED}),
+        ("research", {"kustomization": NAMED.replace("research", "vision")}),
+        ("../../../base/gitops/argocd, gone", {"kustomization": NAMED}),
+    ],
+    ids=["named by a file", "named we do not see where", "no Argo CD of ours", "not to be read"],
+)
+def test_a_team_that_argo_cd_knows_or_may_know(root: Path, resources: str, files: dict[str, str]) -> None:
+    add_cluster(root, "argo", flux=False)
+    add_argo(root, "argo", resources, **files)
+    add_job(root, "jobs/research/new", "argo")
+
+    assert said(root, LLAMA, VIT, "jobs/research/new") == []
+
+
+def test_where_flux_serves_argo_cd_is_not_asked(root: Path) -> None:
+    add_argo(root, "east", "../../../base/gitops/argocd", kustomization=NAMED)
+
+    assert said(root) == []
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["clusters/east/argocd/kustomization.yaml", "clusters/east/flux/jobs/jobs.yaml"],
+)
+def test_a_change_of_an_entry_point_asks_for_every_job(file: str) -> None:
+    assert synced_otherwise([LLAMA, VIT], [file]) == [LLAMA, VIT]
+
+
+def test_a_change_elsewhere_asks_for_the_job_that_it_is_in() -> None:
+    assert synced_otherwise([LLAMA, VIT], [f"{LLAMA}/job.yaml", "clusters/east/facts/cluster.yaml"]) == [LLAMA]
 
 
 def test_an_emptied_list_lacks_every_job(root: Path) -> None:

@@ -1,6 +1,7 @@
 """Whether Argo CD and Flux will run what is judged here: that they find the job, and render the same."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from trainyard.cache import text_digest
 from trainyard.errors import InputError
 from trainyard.findings.finding import Edit, Finding, Fix, Place, Position, Severity
+from trainyard.gitops.argo_teams import argo_folder, argo_teams
 from trainyard.gitops.fetched import shadowed
 from trainyard.repository.listed import (
     JOB_FILES,
@@ -31,7 +33,8 @@ NOT_LISTED = declare(
     """A job is missing from the list that its cluster's Flux reads, or stands in another cluster's.
 
     Argo CD finds jobs by their kustomization.yaml; Flux runs what it is told. A job that no list names is merged and
-    never starts, and one that moved to another cluster goes on where it was.
+    never starts, and one that moved to another cluster goes on where it was. Argo CD looks only into the folders of
+    teams that `clusters/<name>/argocd` leads to: on a cluster without a `flux` folder, a job of another team is told.
 
     Bad:
         # jobs/research/my-run/kustomization.yaml, with nothing of it in clusters/gpu-east/flux/jobs/jobs.yaml
@@ -112,6 +115,10 @@ ALTERED = declare(
 )
 
 
+_ENTRY = re.compile(r"clusters/[^/]+/(argocd|flux)/")
+"""Files from which Argo CD and Flux know of jobs."""
+
+
 def unsynced(root: Path, jobs: Sequence[str], sources: Sources, *, whole: bool) -> list[Finding]:
     """A finding for each of `jobs`, which are folders, that would not run as judged.
 
@@ -120,6 +127,7 @@ def unsynced(root: Path, jobs: Sequence[str], sources: Sources, *, whole: bool) 
     lists = {cluster: listed(sources, cluster) for cluster in clusters_with_flux(root)}
     found = [finding for job in jobs for finding in (*_misplaced(job), *shadowed(root, job))]
     found += [finding for job in jobs if is_in_place(job) for finding in _unlisted(job, sources, lists)]
+    found += _of_no_team([job for job in jobs if is_in_place(job)], sources, lists)
     return [*found, *_gone(root, lists)] if whole else found
 
 
@@ -155,7 +163,7 @@ def _rewritten(root: Path, sources: Sources, cluster: str) -> Fix:
 
 def synced_otherwise(jobs: Sequence[str], differing: Iterable[str]) -> list[str]:
     """Those of `jobs`, which are folders, that files which differ could keep from running as judged."""
-    if any(file.startswith("clusters/") and "/flux/" in file for file in differing):
+    if any(_ENTRY.match(file) for file in differing):
         return list(jobs)
     folders = {file.rpartition("/")[0] for file in differing}
     return [job for job in jobs if job in folders]
@@ -176,6 +184,31 @@ def _unlisted(job: str, sources: Sources, lists: dict[str, dict[str, Position]])
     if not missing:
         message = f"Flux of {' and '.join(elsewhere)} runs this job too, but it belongs to {cluster}"
     yield _finding(NOT_LISTED, job, message, where, "run tools/list-jobs, and commit the list that it writes", related)
+
+
+def _of_no_team(jobs: Sequence[str], sources: Sources, with_flux: Container[str]) -> Iterator[Finding]:
+    """The jobs whose team their cluster's Argo CD does not know. Where Flux is there too, it may be what serves."""
+    known: dict[str, set[str] | None] = {}
+    for job in jobs:
+        with suppress(InputError):  # told where the folder itself is judged
+            cluster, team = cluster_of(sources, job), job.split("/")[1]
+            if cluster in with_flux or not sources.is_folder(argo_folder(cluster)):
+                continue
+            if cluster not in known:
+                known[cluster] = None
+                known[cluster] = argo_teams(sources, cluster)
+            teams = known[cluster]
+            if teams is not None and team not in teams:
+                yield _of_team_unknown(job, cluster, sources, ", ".join(sorted(teams)) or "none")
+
+
+def _of_team_unknown(job: str, cluster: str, sources: Sources, teams: str) -> Finding:
+    folder, team = argo_folder(cluster), job.split("/")[1]
+    message = f"Argo CD of {cluster} will not run this job: {folder} does not lead to team {team}"
+    listed_at = Place("", "", Position(f"{folder}/kustomization.yaml", 0, 0), f"its teams: {teams}")
+    where = Place("", "", cluster_position(sources, job), "runs here")
+    help = f"list {team} in {folder}/kustomization.yaml, a folder beside it that names the team (docs/lifecycle.md)"
+    return _finding(NOT_LISTED, job, message, where, help, (listed_at,))
 
 
 def _gone(root: Path, lists: dict[str, dict[str, Position]]) -> Iterator[Finding]:
