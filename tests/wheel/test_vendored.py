@@ -72,8 +72,11 @@ def test_the_pages_of_platforms_hold_there(page: str, vendored: Path, bare: Bare
     """Every command of the page prints there what the page shows, in the wheel's words."""
     for block in CONSOLE.findall(called((HOME / f"docs/{page}.md").read_text())):
         for shown in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = shown.partition("\n")
-            found = run(vendored, bare.environment, f"{command} || true")
+            command, *lines = re.split(r"^> (.*)\n", shown, flags=re.MULTILINE)
+            command, _, output = command.partition("\n")
+            if lines:  # a document for the command
+                command, output = "\n".join([command, *lines[:-1:2], ""]), lines[-1]
+            found = run(vendored, bare.environment, command if lines else f"{command} || true")
             assert re.sub(r"\([0-9a-f]{12}\)", "(0123456789ab)", found) == output, command
     run(vendored, bare.environment, "trainyard plan jobs/vision/first-run && trainyard upgrade --diff")
     built_by = HOME / ".tools/bin/kustomize"
