@@ -1,6 +1,7 @@
 """What a claim asks of its storage class or volume, and whether that can give it."""
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from trainyard.findings.finding import Severity
@@ -61,6 +62,8 @@ _ZONAL = frozenset(
 _STATIC_ONLY = {"s3.csi.aws.com": "Mountpoint for S3", "gcsfuse.csi.storage.gke.io": "Cloud Storage FUSE"}
 _MANY = frozenset({"ReadWriteMany"})
 _LARGE = 2**40
+_MISSPELT = 0.85
+"""How alike two names are, from 0 to 1, of which one was meant."""
 
 
 @rule("STO007", "class-cannot-share", Severity.ERROR, needs=Workload)
@@ -107,6 +110,64 @@ def class_cannot_share(workload: Workload) -> Iterator[Problem]:
             ),
             "use a class of a shared file system, such as NFS, Lustre or CephFS",
         )
+
+
+@rule("STO014", "class-misspelt", Severity.WARNING, needs=Workload)
+@once
+def class_misspelt(workload: Workload) -> Iterator[Problem]:
+    """A claim names a storage class that the cluster does not make, and whose name is nearly that of one that it makes.
+
+    A claim of a class that does not exist stays Pending, and every pod that mounts it with it. Classes may come from
+    elsewhere, so a name that is like no other is not told, and neither are names that differ in a digit alone.
+
+    Bad:
+        kind: StorageClass
+        apiVersion: storage.k8s.io/v1
+        metadata: {name: fsx-lustre}
+        provisioner: fsx.csi.aws.com
+        ---
+        kind: PersistentVolumeClaim
+        metadata: {name: llama-sft-checkpoints}
+        spec: {storageClassName: fsx-lustr}
+    Good:
+        kind: StorageClass
+        apiVersion: storage.k8s.io/v1
+        metadata: {name: fsx-lustre}
+        provisioner: fsx.csi.aws.com
+        ---
+        kind: PersistentVolumeClaim
+        metadata: {name: llama-sft-checkpoints}
+        spec: {storageClassName: fsx-lustre}
+    Near miss:
+        kind: StorageClass
+        apiVersion: storage.k8s.io/v1
+        metadata: {name: nfs-hall-1}
+        provisioner: nfs.csi.k8s.io
+        ---
+        kind: PersistentVolumeClaim
+        metadata: {name: llama-sft-checkpoints}
+        spec: {storageClassName: nfs-hall-2}
+
+    Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#class-1
+    """
+    made = {_without_digits(each.name): each for each in workload.of_cluster("StorageClass")}
+    for claim, spec in _claims(workload):
+        name = text(spec.get("storageClassName"))
+        if not name or name in _CLASSES or _class_of(workload, name) is not None or spec.get("volumeName"):
+            continue
+        near = get_close_matches(_without_digits(name), made, 1, _MISSPELT)
+        if near and near[0] != _without_digits(name):
+            meant = made[near[0]]
+            yield Problem(
+                f"claim {claim.name} asks for storage class {name}, which this cluster does not make",
+                claim.at("spec", "storageClassName", label="no such class here"),
+                (meant.at("metadata", "name", label="made here"),),
+                f"did you mean {meant.name}?",
+            )
+
+
+def _without_digits(name: str) -> str:
+    return "".join(character for character in name if not character.isdigit())
 
 
 @rule("STO008", "bound-before-scheduled", Severity.WARNING, needs=Workload, fix="unsafe")
