@@ -179,6 +179,24 @@ def test_a_value_that_one_job_lacks_goes_into_its_own_file(checkout: Checkout) -
     assert all(file.read_bytes() == kept for file, kept in before.items() if file != job)
 
 
+def test_a_default_that_does_not_fit_a_cluster_is_set_by_the_job(checkout: Checkout) -> None:
+    checkout.replace("clusters/gpu-east/facts/cluster.yaml", "    gpus: 8\n", "    gpus: 4\n")
+    checkout.replace(f"{LLAMA}/job.yaml", "  gpusPerNode: 8\n", "")
+
+    _, told, _ = run(checkout.root, LLAMA)
+    _, fixed, _ = run(checkout.root, "--fix=unsafe", LLAMA)
+
+    here = "base/run/training-job.yaml:14:16"
+    assert f"error[RDV002] torchrun starts 8 ranks in a pod, but the pod has 4 GPUs\n  --> {here}\n" in told
+    assert (
+        "help: start 4 ranks in each pod, or ask for 8 GPUs; "
+        "gpusPerNode stands here as a default: a job sets it in its own job.yaml\n"
+    ) in told
+    assert (
+        f"not fixed: RDV002 at {here}: the wiring copies it from {here}: set it in {LLAMA}/job.yaml"
+    ) in fixed.splitlines()
+
+
 def test_a_job_folder_is_put_together_in_rounds(checkout: Checkout) -> None:
     before = (checkout.root / LLAMA / "kustomization.yaml").read_text()
     checkout.replace(f"{LLAMA}/kustomization.yaml", "  options:\n    allowNameChange: true\n", "")

@@ -83,7 +83,10 @@ def _edits(change: Change, origin: Origin, sources: Sources, folder: str) -> Ite
         return
     node = nodes[-1]
     if trace.copied_from is not None and change.act is not Act.ADD and not isinstance(node.value, dict | list):
-        raise Refusal(f"the wiring copies it from {_where(trace.copied_from)}: change it there")
+        source, meant = trace.copied_from, "change it there"
+        if folder and not source.file.startswith(f"{folder}/"):
+            meant = f"set it in {folder}/job.yaml" if source.file.startswith("base/") else meant
+        raise Refusal(f"the wiring copies it from {_where(source)}: {meant}")
     if change.act in (Act.RENAME, Act.REMOVE):
         canvas, piece = _find(node.key_raw or node.raw, sources, key=node.key_raw is not None)
         step = spot.path[-1] if spot.path else ""

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from trainyard.objects.unit import Unit
 from trainyard.repository.discover import STDIN, Target, TargetKind
 from trainyard.rules.registry import Problem, Rule, declare
 from trainyard.yaml.fieldpath import format_path, lookup
+from trainyard.yaml.nodes import Node
 from trainyard.yaml.sources import Sources
 
 if TYPE_CHECKING:
@@ -118,6 +119,23 @@ def place_of(spot: Spot, origin: Origin) -> Place:
     return Place(spot.object.title, path, origin.position(spot.object, spot.path, spot.at_key), spot.label)
 
 
+def _default_at(position: Position | None, sources: Sources) -> str:
+    """The key of job.yaml whose default stands at a position of a base; empty where none does."""
+    if position is None or not position.file.startswith("base/"):
+        return ""
+    with suppress(InputError):
+        for document in sources.documents(position.file):
+            if document.at(("kind",)) is not None and document.plain().get("kind") == "TrainingJob":
+                return next((key for key, mark in _marks(document.at(("spec",)), ()) if mark == position), "")
+    return ""
+
+
+def _marks(node: Node | None, path: tuple[str, ...]) -> Iterator[tuple[str, Position | None]]:
+    for key, below in node.value.items() if node is not None and isinstance(node.value, dict) else ():
+        yield ".".join((*path, key)), below.mark
+        yield from _marks(below, (*path, key))
+
+
 def _shown(path: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """A container's variable is one field to its reader, env[NAME], though its value is what the caret marks."""
     return path[:-1] if path[-1:] == ("value",) and path[-3:-2] == ("env",) else path
@@ -188,6 +206,9 @@ class Result:
         if len(self.findings) >= limits.FINDINGS:
             raise InputError(f"has more than {limits.FINDINGS} findings: no more rules are asked", self.target.name)
         finding = finding_of(rule, problem, origin, self.target.name)
+        if self.target.kind is TargetKind.JOB and (key := _default_at(finding.place.position, sources)):
+            own = f"{key} stands here as a default: a job sets it in its own job.yaml"
+            finding = replace(finding, help=f"{finding.help}; {own}" if finding.help else own)
         if problem.fix is not None and self.target.name != STDIN:
             from trainyard.fixes.plan import plan
 
