@@ -94,6 +94,19 @@ def test_a_branch_with_everything(repository: Path) -> None:
     assert git(repository, "worktree", "list").count("\n") == 1
 
 
+def test_a_program_of_ones_own_has_none_of_the_trainers_numbers(repository: Path) -> None:
+    git(repository, "checkout", "--quiet", "-b", "topic")
+    job = "jobs/research/gpt2-124m"
+    edit(repository, f"{job}/job.yaml", "spec:\n", "spec:\n  command: [torchrun, /workspace/train.py]\n")
+
+    said = diff(repository, "main")
+
+    assert (said.code, said.errors) == (0, "")
+    shown = said.out[said.out.index(f"edited {job}") :]
+    assert re.search(r"^  batch +micro 15 x accumulation 1, global 480 -> unset$", shown, re.MULTILINE), shown
+    assert re.search(r"^  TRAINER_STEPS +\d+ -> unset$", shown, re.MULTILINE), shown
+
+
 @pytest.mark.claim("diff-shows-the-platform")
 def test_a_branch_without_jobs_changes_none(repository: Path) -> None:
     (repository / "README.md").write_text("words\n")

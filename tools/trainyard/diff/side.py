@@ -20,10 +20,12 @@ from trainyard.plan.memory import GIB
 from trainyard.plan.repository import environment, quota
 from trainyard.plan.text import duration
 from trainyard.repository.discover import Target, TargetKind
+from trainyard.workload.containers import runs_trainer
 from trainyard.workload.of_unit import workloads
 from trainyard.yaml.sources import Sources
 
-SETTINGS = ("NCCL_", "GLOO_", "UCX_", "FI_", "TRAINER_", "TORCH_", "OMP_", "CUDA_", "OMPI_", "HOROVOD_", "TF_")
+OF_TRAINER = "TRAINER_"
+SETTINGS = ("NCCL_", "GLOO_", "UCX_", "FI_", OF_TRAINER, "TORCH_", "OMP_", "CUDA_", "OMPI_", "HOROVOD_", "TF_")
 """How the names of variables begin that say how ranks talk and in what batches they train."""
 
 
@@ -83,7 +85,8 @@ class JobSide:
         if isinstance(self._unit, str):
             return {}
         found = environment(self._unit)
-        return {name: value for name, value in sorted(found.items()) if name.startswith(SETTINGS)}
+        read = SETTINGS if _runs_trainer(self._unit) else tuple(each for each in SETTINGS if each != OF_TRAINER)
+        return {name: value for name, value in sorted(found.items()) if name.startswith(read)}
 
     @cached_property
     def numbers(self) -> dict[str, str]:
@@ -100,10 +103,11 @@ class JobSide:
             "nodes": str(spec.get("nodes", "")),
             "GPUs": str(_gpus(self._unit) or ""),
             f"quota of {team}, GPUs": "" if allowed is None else str(allowed),
-            "batch": "micro {micro} x accumulation {accumulation}, global {global}".format(
-                **{key: batch.get(key) for key in ("micro", "accumulation", "global")}
-            ),
         }
+        if _runs_trainer(self._unit):
+            said["batch"] = "micro {micro} x accumulation {accumulation}, global {global}".format(
+                **{key: batch.get(key) for key in ("micro", "accumulation", "global")}
+            )
         return said | self._forecast(facts, allowed)
 
     def _forecast(self, facts: Mapping[str, Mapping[str, Any]], allowed: int | None) -> dict[str, str]:
@@ -141,6 +145,12 @@ def forecast_numbers(found: Forecast) -> dict[str, str]:
         "GPU-hours": f"{found.gpu_hours:,.0f}",
         "checkpoint every": duration(good.interval),
     }
+
+
+def _runs_trainer(unit: Unit) -> bool:
+    """Whether the trainer reads the numbers of job.yaml. A program of one's own has its own, and they are not known."""
+    sets = (pod_set for workload in workloads(unit) for pod_set in workload.pod_sets)
+    return any(runs_trainer(container) for pod_set in sets for container in pod_set.containers)
 
 
 def _gpus(unit: Unit) -> int:

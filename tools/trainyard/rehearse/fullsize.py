@@ -14,8 +14,9 @@ from trainyard.rehearse.load import RehearsalJob
 from trainyard.rehearse.network import PodSpot
 from trainyard.rehearse.podplan import ContainerPlan, PodPlan
 from trainyard.rehearse.pods import Place, begin
-from trainyard.rehearse.substitutes import PREFIX, TRAINERS, runs_trainer
+from trainyard.rehearse.substitutes import PREFIX
 from trainyard.rehearse.volumes import Volume
+from trainyard.workload.containers import TRAINERS, runs_trainer
 from trainyard.workload.model import Container, EnvVar, Workload
 
 CHECK = """\

@@ -9,6 +9,7 @@ from typing import Any
 from trainyard.catalogues.programs import SCRIPT
 from trainyard.rehearse.arguments import appended, lowered, without_flags
 from trainyard.rules.common.programs import trainer_of
+from trainyard.workload.containers import runs_trainer
 from trainyard.workload.model import Container, Workload
 
 PREFIX = "TRAINER_"
@@ -16,8 +17,6 @@ TINY = {"gpt": "gpt-tiny", "llama": "llama-tiny", "vit": "vit-tiny"}
 """The preset of each family that a processor trains in milliseconds a step."""
 LONGEST_SEQUENCE = 64
 LARGEST_MICRO_BATCH = 4
-TRAINERS = ("trainer", "trainer.ray", "trainer.tensorflow")
-"""Modules that train."""
 _SAVES_EVERY = ("save_steps", "checkpointing_steps", "save_interval")
 _TELLS_EVERY = ("logging_steps", "log_interval", "log_every")
 DEFAULTS = {
@@ -229,12 +228,6 @@ class Substitutes:
         if before != after:
             self.told[what] = f"{after} for {before}" if name.startswith(PREFIX) else after
         return after
-
-
-def runs_trainer(container: Container) -> bool:
-    """Whether a container starts this repository's trainer."""
-    program = container.launch.program if container.launch is not None else ()
-    return any(word.text in TRAINERS for word in (*container.words, *program))
 
 
 def of_trainer(variables: Mapping[str, Any]) -> bool:

@@ -13,6 +13,9 @@ from trainyard.workload.mounted import mounted_text
 from trainyard.workload.plain import mapping, text
 from trainyard.workload.variables_of_files import with_files
 
+TRAINERS = ("trainer", "trainer.ray", "trainer.tensorflow")
+"""Modules of this repository that train."""
+
 
 def container(
     data: Mapping[Any, Any],
@@ -58,6 +61,12 @@ def container(
         by_controller=by_controller,
         lines=tuple(command.words for command in commands),
     )
+
+
+def runs_trainer(container: Container) -> bool:
+    """Whether a container starts this repository's trainer."""
+    program = container.launch.program if container.launch is not None else ()
+    return any(word.text in TRAINERS for word in (*container.words, *program))
 
 
 def _resources(data: Mapping[Any, Any], spot: Spot, name: str) -> dict[str, Setting]:
