@@ -130,6 +130,8 @@ ignore:
         ("ignore: [{rule: JOB005, reason: no}]", "error[SUP002] ignore of JOB005 gives a reason of fewer than 3 words"),
         ("ignore: [{rule: JOB005}]", 'error[SCH003] ignore[0]: missing required field "reason"'),
         ("baseline: ../old.json", "error[SCH003] baseline:"),
+        ("images: [registry.example.com]", "error[SCH003] images[0]: expected what images begin with, up to a slash"),
+        ("images: []", "error[SCH003] images: expected at least 1 item, found 0"),
         ("paths: [", "error: trainyard.yaml:"),
     ],
 )
@@ -139,6 +141,66 @@ def test_settings_that_are_wrong_are_told_at_their_line(other: Repository, setti
     assert done.returncode in (1, 2)
     assert said in done.stdout
     assert "trainyard.yaml:3" in done.stdout or "trainyard.yaml:4" in done.stdout
+
+
+POD_SET = """\
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: served}
+spec:
+  leaderWorkerTemplate:
+    workerTemplate:
+      spec:
+        initContainers: [{name: fetch, image: "${FETCHER}"}]
+        containers: [{name: serve, image: "python:3.12"}]
+        volumes: [{name: model, image: {reference: "registry.example.net/models/a:1"}}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: text}
+data: {image: "anything:1"}
+"""
+
+
+def _from_elsewhere(repository: Repository, settings: str) -> list[tuple[str, int, str, str]]:
+    found = _added(repository, settings).report("deploy", "overlays/prod")["findings"]
+    return [(each["file"], each["line"], each["message"], each["help"]) for each in found if each["rule"] == "SEC011"]
+
+
+@pytest.mark.claim("settings-images")
+def test_images_come_from_where_the_settings_say(other: Repository) -> None:
+    (other.root / "deploy/served.yaml").write_text(POD_SET)
+    assert _from_elsewhere(other, "") == []
+
+    digest = f"registry.example.com/any@sha256:{'0' * 64}"
+    allowed = f"docker.io/library/, registry.example.com/an/, {digest}"
+    says = f"which is not an image that this repository may run ({allowed})"
+    help = "take it from there, or add to `images` in trainyard.yaml"
+    volume = "spec.leaderWorkerTemplate.workerTemplate.spec.volumes[model].image.reference"
+    job = f"spec.template.spec.containers[0].image is registry.example.com/any:1, {says}"
+    assert _from_elsewhere(other, f"images: [{allowed}]\n") == [
+        ("deploy/job.yaml", 12, job, help),
+        ("deploy/served.yaml", 10, f"{volume} is registry.example.net/models/a:1, {says}", help),
+        ("overlays/prod/job.yaml", 12, job, help),
+    ]
+
+    # What an earlier run kept does not outlive the settings that it was told under.
+    assert _from_elsewhere(other, "images: [registry.example.com/, registry.example.net/, docker.io/]\n") == []
+
+
+def test_images_of_standard_input_are_held_to_the_settings(other: Repository) -> None:
+    told = _added(other, "images: [docker.io/]\n").report("-", stdin=JOB)["findings"]
+
+    assert "SEC011" in {each["rule"] for each in told}
+
+
+def test_new_settings_judge_what_a_change_left_alone(other: Repository) -> None:
+    before = other.commit()
+    _added(other, "images: [docker.io/]\n").commit()
+
+    told = other.report("--changed", before, "deploy", "legacy")["findings"]
+
+    assert {each["file"] for each in told if each["rule"] == "SEC011"} == {"deploy/job.yaml", "legacy/job.yaml"}
 
 
 @pytest.mark.claim("settings-baseline")

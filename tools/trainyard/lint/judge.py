@@ -51,13 +51,16 @@ class Judge:
         cache: Cache | None,
         workers: int | None,
         progress: Progress | None,
+        images: tuple[str, ...] = (),
     ) -> None:
+        """`images` is where the repository's settings say that images may come from; empty for anywhere."""
         self.root = root
         self.sources = sources
         self.digests = digests
         self.cache = cache
         self.workers = workers
         self.progress = progress
+        self.images = images
         self.text_digests: dict[str, str] = {}
         self.clear: dict[str, bool] = {}
         """Of what results have in common, by name: True where no file that differs is near it."""
@@ -104,7 +107,7 @@ class Judge:
 
     def _reads_none(self, target: Target, differing: frozenset[str]) -> bool:
         """True where an earlier run's verdict holds and none of the files is near what it read: nobody has to look."""
-        entry = None if self.cache is None else self.cache.entry(_key(target))
+        entry = None if self.cache is None else self.cache.entry(self._key(target))
         if entry is None or any(digest.startswith(LINK) for digest in entry.own.values()):
             return False
         if entry.common.name not in self.clear:
@@ -165,11 +168,15 @@ class Judge:
         if self.progress:
             self.progress(text)
 
+    def _key(self, target: Target) -> str:
+        """The name of its verdict in the cache: what is told depends on where images may come from, too."""
+        return "\0".join((target.kind.value, target.name, *target.files, *(f"image {each}" for each in self.images)))
+
     def _kept(self, target: Target) -> Judgement | None:
         """What an earlier run found, if that still holds."""
         if self.cache is None or target.name == STDIN:
             return None
-        kept = self.cache.get(_key(target))
+        kept = self.cache.get(self._key(target))
         if kept is None:
             return None
         try:
@@ -182,7 +189,8 @@ class Judge:
         """One target after another, so that one unit is in memory at a time. Not in the order of the targets."""
         for result, made in self._units(targets):
             if made is not None:
-                self._judge(result, *made)
+                unit, origin = made
+                self._judge(result, replace(unit, images=self.images) if self.images else unit, origin)
             yield self._finish(result)
             self.sources.forget(result.target.name)
 
@@ -360,7 +368,7 @@ class Judge:
         if self.cache is not None and complete and target.name != STDIN and self._steady(result.reads):
             listings = [target.name] if target.kind is TargetKind.JOB else []
             kept = codec.encode(findings, suppressions, not_judged)
-            self.cache.put(_key(target), result.reads, listings, kept)
+            self.cache.put(self._key(target), result.reads, listings, kept)
         return Judgement(target, tuple(findings), tuple(suppressions), complete, not_judged=not_judged)
 
     def _fail_others(self, result: "Result") -> None:
@@ -423,7 +431,3 @@ def _is_clear(reads: Mapping[str, str], differing: frozenset[str]) -> bool:
 def _list_of(platform: str) -> str:
     """What the owners of a platform's cluster silence."""
     return f"{platform.rstrip('/').removesuffix('platform')}{LIST}"
-
-
-def _key(target: Target) -> str:
-    return "\0".join((target.kind.value, target.name, *target.files))

@@ -24,6 +24,7 @@ from trainyard.repository.discover import NO_JOB, SETTINGS, STDIN, Discovery, Ta
 from trainyard.yaml.sources import Sources, decoded
 
 if TYPE_CHECKING:
+    from trainyard.lint.settings import Settings
     from trainyard.repository.changed import Range
 
 
@@ -53,7 +54,9 @@ def lint(
     gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
     sources = Sources(root, unsaved)
     digests = Digests(root, unsaved)
-    judge = Judge(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress)
+    own, refused = _own(root, sources)
+    images = () if own is None else own.images
+    judge = Judge(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress, images)
     applied = entry_targets(root) if found.whole else []
     named = {target.name for target in found.targets}
     everything = [*found.targets, *(target for target in applied if target.name not in named)]
@@ -74,7 +77,7 @@ def lint(
 
         range = resolve(root, changed) if isinstance(changed, str) else changed
         differing = changed_files(root, range)
-        if not judge.is_linter(differing):
+        if not judge.is_linter(differing) and SETTINGS not in differing:
             targets = [target for target in targets if judge.touched(target, differing)]
         if found.whole:
             errors = [error for error in errors if _left_by(root, error.file, differing)]
@@ -96,25 +99,32 @@ def lint(
     judgements = told_by_no_job(judge.judgements(targets), {target.name for target in applied}, sources)
     exempt = exemptions(root, sources)
     beside += exempt.findings
-    own = None
-    if sources.is_file(SETTINGS):
-        from trainyard.lint.settings import settings, settled
-        from trainyard.rules.index import all_rules
-
-        try:
-            own = settings(root, sources)
-        except InputError as error:
-            errors.append(error)
+    errors += refused
     unread = [input_finding(error, error.file) for error in (*errors, *exempt.errors)]
     whole = found.whole and changed is None and count == 1 and not errors
     uncounted = {target.name for target in applied}
     outcome = conclude(sources, unread + edits + beside, judgements, whole, uncounted, exempt.entries)
     if own is not None:
+        from trainyard.lint.settings import settled
+        from trainyard.rules.index import all_rules
+
         outcome = settled(own, outcome, all_rules(), whole=whole)
     if not outcome.units:
         none = NO_JOB if changed is None else f"no job reads what changed since {range.text}"
         return replace(outcome, note=none)
     return outcome
+
+
+def _own(root: Path, sources: Sources) -> "tuple[Settings | None, list[InputError]]":
+    """The settings of a repository, where it has any, or why they cannot be read."""
+    if not sources.is_file(SETTINGS):
+        return None, []
+    from trainyard.lint.settings import settings
+
+    try:
+        return settings(root, sources), []
+    except InputError as error:
+        return None, [error]
 
 
 def _left_by(root: Path, path: str, differing: frozenset[str]) -> bool:

@@ -54,6 +54,8 @@ class Settings:
     levels: tuple[tuple[str, Severity, Position], ...] = ()
     """Id of a rule as written, its severity, and where that stands."""
     ignored: tuple[Ignored, ...] = ()
+    images: tuple[str, ...] = ()
+    """Where images may come from; empty for anywhere."""
     baseline: str = ""
     known: tuple[tuple[Key, Position], ...] = ()
     """The entries of the baseline."""
@@ -83,6 +85,7 @@ def settings(root: Path, sources: Sources) -> Settings:
             Ignored(each["rule"], tuple(each.get("paths", ())), each["reason"], _at(document, "ignore", index, "rule"))
             for index, each in enumerate(plain.get("ignore", ()))
         ),
+        images=tuple(plain.get("images", ())),
         baseline=baseline,
         known=entries,
         findings=wrong,

@@ -39,6 +39,9 @@ class Unit:
     own: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """What job.yaml itself says, without the defaults that it is merged into; empty where there is none."""
 
+    images: tuple[str, ...] = ()
+    """Where images may come from, as the settings of a repository of another layout say it; empty for anywhere."""
+
     @property
     def is_synced(self) -> bool:
         """Whether anything shows that Argo CD or Flux follows these files: that they make a job folder or lie under

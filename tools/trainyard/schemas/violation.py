@@ -30,6 +30,7 @@ _PATTERN_WORDS = {
     "^[a-z0-9][a-z0-9._-]*$": "lower-case letters, digits, '.', '_' and '-'",
     "^[A-Za-z_][A-Za-z0-9_]*$": "letters, digits and '_', no digit first",
     "^[^\\s]+$": "text without spaces",
+    "^[a-z0-9.:-]+/([^ ]*/": "what images begin with, up to a slash (registry.example.com/), or one with its digest",
     "^/data(/": "/data/<folder>, since the claim is mounted on /data",
 }
 """What patterns mean, by a part that no other meaning shares."""

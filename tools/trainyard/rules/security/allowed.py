@@ -22,6 +22,7 @@ from trainyard.objects.objects import Object, Spot
 from trainyard.objects.remedy import put, remove
 from trainyard.objects.unit import Unit
 from trainyard.rules.registry import Problem, rule
+from trainyard.rules.security.images import images_from_elsewhere
 from trainyard.yaml.fieldpath import format_path
 
 _BY_KUBERNETES = (("ConfigMap", "kube-root-ca.crt"),)
@@ -96,7 +97,8 @@ def value_not_allowed(unit: Unit) -> Iterator[Problem]:
 
     Images, secrets, storage, addresses and names that are not the team's or the run's own give access to what belongs
     to others. clusters/<name>/platform/<team>/team.yaml lists the values that a team may use on a cluster. Where that
-    file is not known, values that depend on it are not judged.
+    file is not known, values that depend on it are not judged. In a repository of another layout, where trainyard.yaml
+    says from where `images` may come, it is the rule of every object with another image.
 
     Bad:
         kind: Service
@@ -111,6 +113,8 @@ def value_not_allowed(unit: Unit) -> Iterator[Problem]:
     Source: schemas/job-folder.yaml
     """
     yield from _said_by(VALUE_RULE, unit)
+    if unit.images:
+        yield from images_from_elsewhere(unit)
 
 
 @rule(ACCOUNT_RULE, "not-its-own-account", Severity.ERROR, needs=Unit, fix="safe", guarded=True)
