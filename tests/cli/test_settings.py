@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Repository
+from tests.cli.command import HOME, Repository
+from trainyard.schemas.releases import NEWEST, OLDEST
 
 pytestmark = pytest.mark.commands
 
@@ -131,6 +132,8 @@ ignore:
         ("ignore: [{rule: JOB005}]", 'error[SCH003] ignore[0]: missing required field "reason"'),
         ("baseline: ../old.json", "error[SCH003] baseline:"),
         ("images: [registry.example.com]", "error[SCH003] images[0]: expected what images begin with, up to a slash"),
+        ("kubernetes: 1.30", "error[SCH003] kubernetes:"),
+        ('kubernetes: "1.27"', "error[SCH003] kubernetes:"),
         ("images: []", "error[SCH003] images: expected at least 1 item, found 0"),
         ("paths: [", "error: trainyard.yaml:"),
     ],
@@ -201,6 +204,83 @@ def test_new_settings_judge_what_a_change_left_alone(other: Repository) -> None:
     told = other.report("--changed", before, "deploy", "legacy")["findings"]
 
     assert {each["file"] for each in told if each["rule"] == "SEC011"} == {"deploy/job.yaml", "legacy/job.yaml"}
+
+
+NEWER = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: newer}
+spec:
+  replicatedJobs:
+  - name: node
+    template:
+      spec:
+        managedBy: kueue.x-k8s.io/multikueue
+        template:
+          spec:
+            restartPolicy: Never
+            resources: {limits: {cpu: "8"}}
+            containers:
+            - name: main
+              image: "registry.example.com/any:1"
+              command: [python, train.py]
+              restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpus}
+spec: {spec: {devices: {requests: [{name: gpus, exactly: {deviceClassName: gpu.nvidia.com}}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: other}
+spec:
+  containers: [{name: idle, image: "registry.example.com/any:1", lifecycle: {preStop: {sleep: {seconds: 5}}}}]
+"""
+_JOB = "spec.replicatedJobs[0].template.spec"
+_OF_RELEASE: dict[str, set[tuple[int, str, str]]] = {
+    "1.28": {
+        (9, f"{_JOB}.managedBy", "1.30"),
+        (13, f"{_JOB}.template.spec.resources", "1.32"),
+        (18, f"{_JOB}.template.spec.containers[0].restartPolicyRules", "1.34"),
+        (20, "ResourceClaimTemplate of resource.k8s.io/v1", "1.34"),
+        (29, "spec.containers[0].lifecycle.preStop.sleep", "1.29"),
+    },
+    "1.31": {
+        (13, f"{_JOB}.template.spec.resources", "1.32"),
+        (18, f"{_JOB}.template.spec.containers[0].restartPolicyRules", "1.34"),
+        (20, "ResourceClaimTemplate of resource.k8s.io/v1", "1.34"),
+    },
+    "1.33": {
+        (18, f"{_JOB}.template.spec.containers[0].restartPolicyRules", "1.34"),
+        (20, "ResourceClaimTemplate of resource.k8s.io/v1", "1.34"),
+    },
+    "1.36": set(),
+}
+
+
+@pytest.mark.claim("settings-kubernetes")
+@pytest.mark.parametrize("release", _OF_RELEASE)
+def test_what_an_older_kubernetes_does_not_know(other: Repository, release: str) -> None:
+    (other.root / "deploy/job.yaml").write_text(NEWER)
+    said = [each for each in _added(other).report("deploy")["findings"] if each["rule"] == "SCH001"]
+    assert said == []
+
+    told = _added(other, f'kubernetes: "{release}"\n').report("deploy")["findings"]
+
+    assert {(each["line"], each["message"]) for each in told if each["rule"] == "SCH001"} == {
+        (line, f"{what} is unknown to Kubernetes {release}, which the settings name: it came with {since}")
+        for line, what, since in _OF_RELEASE[release]
+    }
+
+
+def test_the_newest_release_of_the_settings_is_that_of_the_schemas() -> None:
+    schema = json.loads((HOME / "schemas/trainyard.dev/lintsettings_v1alpha1.json").read_text())
+    pinned = (HOME / "tools/go/schemas/go.mod").read_text().partition("k8s.io/kubernetes v")[2]
+
+    releases = [f"1.{minor}" for minor in range(OLDEST, NEWEST + 1)]
+    assert schema["properties"]["kubernetes"]["enum"] == releases
+    assert pinned.startswith(f"{releases[-1]}.")
 
 
 @pytest.mark.claim("settings-baseline")

@@ -52,8 +52,9 @@ class Judge:
         workers: int | None,
         progress: Progress | None,
         images: tuple[str, ...] = (),
+        kubernetes: str = "",
     ) -> None:
-        """`images` is where the repository's settings say that images may come from; empty for anywhere."""
+        """`images` and `kubernetes` are what the repository's settings say; empty where they say nothing."""
         self.root = root
         self.sources = sources
         self.digests = digests
@@ -61,6 +62,7 @@ class Judge:
         self.workers = workers
         self.progress = progress
         self.images = images
+        self.kubernetes = kubernetes
         self.text_digests: dict[str, str] = {}
         self.clear: dict[str, bool] = {}
         """Of what results have in common, by name: True where no file that differs is near it."""
@@ -169,8 +171,9 @@ class Judge:
             self.progress(text)
 
     def _key(self, target: Target) -> str:
-        """The name of its verdict in the cache: what is told depends on where images may come from, too."""
-        return "\0".join((target.kind.value, target.name, *target.files, *(f"image {each}" for each in self.images)))
+        """The name of its verdict in the cache: what is told depends on the settings, too."""
+        settings = (f"kubernetes {self.kubernetes}", *(f"image {each}" for each in self.images))
+        return "\0".join((target.kind.value, target.name, *target.files, *settings))
 
     def _kept(self, target: Target) -> Judgement | None:
         """What an earlier run found, if that still holds."""
@@ -197,6 +200,7 @@ class Judge:
     def _judge(self, result: "Result", unit: Unit, origin: Origin) -> None:
         from trainyard.lint.unjudged import gaps
         from trainyard.schemas import schema, validation
+        from trainyard.schemas.releases import newer
 
         found: list[tuple[Rule, Problem]] = []
         with result.failing():
@@ -204,7 +208,7 @@ class Judge:
                 result.add(rule, problem, origin, self.sources)
                 found.append((rule, problem))
             self.doing("schemas")
-            for refused in schema.check([unit]):
+            for refused in (*schema.check([unit]), *newer(unit, self.kubernetes)):
                 spot = Spot(refused.object, refused.path, at_key=refused.at_key)
                 if refused.is_missing and _is_completed(spot, origin, result):
                     continue

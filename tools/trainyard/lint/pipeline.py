@@ -55,8 +55,9 @@ def lint(
     sources = Sources(root, unsaved)
     digests = Digests(root, unsaved)
     own, refused = _own(root, sources)
-    images = () if own is None else own.images
-    judge = Judge(root, sources, digests, Cache(root, digests) if use_cache else None, workers, progress, images)
+    images, kubernetes = ((), "") if own is None else (own.images, own.kubernetes)
+    cache = Cache(root, digests) if use_cache else None
+    judge = Judge(root, sources, digests, cache, workers, progress, images=images, kubernetes=kubernetes)
     applied = entry_targets(root) if found.whole else []
     named = {target.name for target in found.targets}
     everything = [*found.targets, *(target for target in applied if target.name not in named)]

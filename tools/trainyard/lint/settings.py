@@ -56,6 +56,8 @@ class Settings:
     ignored: tuple[Ignored, ...] = ()
     images: tuple[str, ...] = ()
     """Where images may come from; empty for anywhere."""
+    kubernetes: str = ""
+    """The release of the clusters, such as 1.31; empty for that of schemas/."""
     baseline: str = ""
     known: tuple[tuple[Key, Position], ...] = ()
     """The entries of the baseline."""
@@ -86,6 +88,7 @@ def settings(root: Path, sources: Sources) -> Settings:
             for index, each in enumerate(plain.get("ignore", ()))
         ),
         images=tuple(plain.get("images", ())),
+        kubernetes=plain.get("kubernetes", ""),
         baseline=baseline,
         known=entries,
         findings=wrong,
