@@ -9,17 +9,22 @@ from functools import cache
 from pathlib import Path
 
 from trainyard.errors import InputError
-from trainyard.findings.finding import Position
+from trainyard.findings.finding import Finding, Place, Position, Severity
 from trainyard.findings.suppress import find
 from trainyard.kustomize.error_chains import explain
 from trainyard.kustomize.jobfile import check_facts
 from trainyard.kustomize.kustomization import load_graph
 from trainyard.kustomize.replay import fieldspecs, jsonpatch, paths, replay
 from trainyard.lint.masked import SHOWN, without_tokens
+from trainyard.lint.outcome import Outcome
+from trainyard.lint.settings import settings as own_settings
+from trainyard.lint.settings import settled
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.quantity import quantity
+from trainyard.repository.discover import SETTINGS
 from trainyard.rules.common.plain_secrets import known_secrets
 from trainyard.rules.deepspeed import hjson
+from trainyard.rules.index import all_rules
 from trainyard.workload.command import script_of
 from trainyard.workload.environment import expand
 from trainyard.workload.exit_code import hidden
@@ -257,3 +262,42 @@ def secrets(data: bytes) -> None:
     printed = without_tokens(text)
     for secret in known_secrets(text):
         assert secret not in printed or len(secret) <= SHOWN or not secret[SHOWN:].strip(".")
+
+
+_FOUND = tuple(
+    Finding(rule, rule.lower(), Severity.ERROR, "wrong", Place("Job/a", "spec", Position(f"{folder}/job.yaml", 1, 1)))
+    for folder in ("deploy", "legacy")
+    for rule in ("SEC001", "JOB005", "INP001")
+)
+"""What a repository's settings have to do with: rules that may be silenced, and one that may not."""
+
+
+@cache
+def _other_layout() -> Path:
+    return Path(tempfile.mkdtemp(prefix="trainyard-fuzz-"))
+
+
+def settings(data: bytes) -> None:
+    """trainyard.yaml and its baseline are refused at a place in them, or each finding is told or silenced once."""
+    root = _other_layout()
+    own, _, baseline = data.partition(b"\0")
+    texts = {SETTINGS: text_of(own), "baseline.json": text_of(baseline)}
+    (root / SETTINGS).write_bytes(own)
+    (root / "baseline.json").write_bytes(baseline)
+    try:
+        found = own_settings(root, Sources(root))
+    except InputError as error:
+        refused(error.message, error.line, texts.get(error.file, ""))
+        return
+    outcome = Outcome(_FOUND, (), (), 0, lambda _, __: None, "")
+    after = settled(found, outcome, all_rules(), whole=True)
+    about = [each for each in after.findings if each.place.position and each.place.position.file in texts]
+    for each in about:
+        assert each.place.position
+        in_text(texts[each.place.position.file], each.place.position)
+    told = [(each.rule, each.place) for each in after.findings if each not in about]
+    silenced = [(each.finding.rule, each.finding.place) for each in after.suppressed]
+    assert sorted(map(str, told + silenced)) == sorted(str((each.rule, each.place)) for each in _FOUND)
+    assert "INP001" not in {rule for rule, _ in silenced}
+    for silent in after.suppressed:
+        in_text(texts[silent.by.file], silent.by)

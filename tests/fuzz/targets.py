@@ -22,6 +22,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
         outputs.manifest,
         outputs.reports,
         parsers.secrets,
+        parsers.settings,
         parsers.suppressions,
         parsers.yaml,
     )
