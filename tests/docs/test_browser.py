@@ -149,10 +149,11 @@ def test_a_small_screen_scrolls_down_alone(browser: Browser, site: str) -> None:
         assert wide[0] <= SMALL["width"], (page, wide)
 
 
-def test_pictures_are_drawn(browser: Browser, site: str) -> None:
-    browser.open(f"{site}/index.html")
+@pytest.mark.parametrize(("page", "pictures"), [("index", 3), ("architecture", 1), ("observability", 1)])
+def test_pictures_are_drawn(browser: Browser, site: str, page: str, pictures: int) -> None:
+    browser.open(f"{site}/{page}.html")
     drawn = browser.until("const all = [...document.images]; return all.every((each) => each.complete) && all")
     widths = browser.run("return [...document.images].map((each) => each.naturalWidth)")
 
-    assert len(drawn) == 3
+    assert len(drawn) == pictures
     assert min(widths) > 400

@@ -43,6 +43,12 @@ class _Fetched(HTMLParser):
             self.addresses.append(given["href"] or "")
 
 
+def test_diagrams_are_pictures() -> None:
+    """Mermaid and its like are text on the site, which runs no renderer."""
+    fences = {fence for file in (HOME / "docs").rglob("*.md") for fence in re.findall(r"```(\w+)", file.read_text())}
+    assert fences.isdisjoint({"mermaid", "dot", "plantuml"})
+
+
 def test_every_page_of_docs_is_in_it(site: Path) -> None:
     pages = {file.relative_to(HOME / "docs").with_suffix("") for file in (HOME / "docs").rglob("*.md")}
     wanted = {page.parent / "index" if page.name == "README" else page for page in pages}
