@@ -41,6 +41,24 @@ def test_a_clean_run(rules: dict[str, Rule], printed: Printed) -> None:
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["NCL003", "NET002"]
 
 
+@pytest.mark.claim("sarif-links-to-pages")
+def test_a_rule_links_to_its_page_where_the_site_has_an_address(
+    rules: dict[str, Rule], printed: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def links() -> list[str | None]:
+        driver = _log(printed(Report((), ()), "sarif", rules=rules))["runs"][0]["tool"]["driver"]
+        return [rule.get("helpUri") for rule in driver["rules"]]
+
+    monkeypatch.setattr("trainyard.report.sarif.HOME", tmp_path)
+    assert links() == [None, None]
+    for settings in ('site_url: ""\n', "site_name: Trainyard\n"):
+        (tmp_path / "mkdocs.yml").write_text(settings)
+        assert links() == [None, None]
+    for address in ("https://docs.example.com/trainyard", "https://docs.example.com/trainyard/"):
+        (tmp_path / "mkdocs.yml").write_text(f"site_url: {address}\n")
+        assert links() == [f"https://docs.example.com/trainyard/rules/{rule}.html" for rule in ("NCL003", "NET002")]
+
+
 def test_a_rule_index_names_the_rule(report: Report, rules: dict[str, Rule], printed: Printed) -> None:
     run = _log(printed(report, "sarif", rules=rules))["runs"][0]
     listed = run["tool"]["driver"]["rules"]

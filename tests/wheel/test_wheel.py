@@ -55,7 +55,7 @@ def test_what_the_wheel_holds(bare: Bare) -> None:
         for part in ("schemas", "base", "overlays", "clusters", "jobs")
         for file in (HOME / part).rglob("*")
         if file.is_file()
-    }
+    } | {"mkdocs.yml"}
     assert carried <= {name.removeprefix("trainyard/installed/") for name in names}
     assert "License-Expression: Apache-2.0\n" in metadata
     asked = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]

@@ -22,8 +22,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 VARIABLE = "TRAINYARD_PLATFORM"
 INSTALLED = "trainyard/installed"
 """What trainyard.home looks for."""
-CARRIED = ("schemas", "base", "overlays", "clusters", "jobs")
-"""Folders that a wheel carries as they are. A fork may have deleted the examples, which are the last two."""
+CARRIED = ("schemas", "base", "overlays", "clusters", "jobs", "mkdocs.yml")
+"""What a wheel carries as it is. A fork may have deleted the examples, clusters and jobs."""
 PROGRAMS: dict[str, tuple[str, str]] = {"render": ("", "./render"), "validation": ("validation", ".")}
 """What is built of Go: the folder of its module below tools/go, and its package."""
 SHELLS = ("bash", "zsh")
@@ -71,7 +71,7 @@ class RendererHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["tag"] = f"py3-none-{target.tag}"
         build_data["force_include"] = {
             **build_data["force_include"],
-            **{str(home / part): f"{INSTALLED}/{part}" for part in CARRIED if (home / part).is_dir()},
+            **{str(home / part): f"{INSTALLED}/{part}" for part in CARRIED if (home / part).exists()},
             **{str(made / name): f"{INSTALLED}/bin/{name}" for name in PROGRAMS},
             str(made / "notices.txt"): f"{INSTALLED}/notices.txt",
             **{str(made / shell): f"{INSTALLED}/completion/{shell}" for shell in SHELLS},

@@ -8,9 +8,12 @@ from inspect import cleandoc
 from typing import Any, TextIO
 from urllib.parse import quote
 
+import yaml
+
 from trainyard import __version__
 from trainyard.findings.finding import Edit, Finding, Fix, Place, Position, Severity
 from trainyard.findings.suppress import SuppressedFinding
+from trainyard.home import HOME
 from trainyard.report import LineOf, Look, Report
 from trainyard.report.escape import json_text, whole
 from trainyard.report.where import field_of, file_of, position_of, unknown_place
@@ -31,13 +34,14 @@ def write(report: Report, out: TextIO, look: Look) -> None:
 def log(report: Report, rules: Mapping[str, Rule]) -> dict[str, Any]:
     """The report as plain data."""
     index = {name: number for number, name in enumerate(rules)}
+    site = _site()
     twins: Counter[str] = Counter()
     run = {
         "tool": {
             "driver": {
                 "name": "lint-jobs",
                 "semanticVersion": __version__,
-                "rules": [_rule(rule) for rule in rules.values()],
+                "rules": [_rule(rule, site) for rule in rules.values()],
             }
         },
         "columnKind": "unicodeCodePoints",
@@ -74,7 +78,14 @@ def artifact_uri(file: str) -> str:
     return f"file://{encoded}" if file.startswith("/") else encoded
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _site() -> str:
+    """Where the pages of docs/ are served, as mkdocs.yml says it; empty where it names no address."""
+    file = HOME / "mkdocs.yml"
+    address = yaml.safe_load(file.read_text(encoding="utf-8")).get("site_url") if file.is_file() else None
+    return address.rstrip("/") if isinstance(address, str) else ""
+
+
+def _rule(rule: Rule, site: str) -> dict[str, Any]:
     page = whole(cleandoc(rule.page))
     title, _, _ = page.partition("\n")
     before = former(rule.id)
@@ -85,6 +96,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "shortDescription": {"text": title},
         "fullDescription": {"text": page.partition("\n\nBad:")[0]},
         "help": {"text": page, "markdown": f"```text\n{page}\n```"},
+        **({"helpUri": f"{site}/rules/{rule.id}.html"} if site else {}),
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": {"tags": [rule.id.rstrip("0123456789")]},
     }
