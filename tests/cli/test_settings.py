@@ -328,6 +328,36 @@ def test_a_baseline_is_written_anew_with_what_is_left(other: Repository) -> None
     assert set(after.splitlines()) < set(before.splitlines())
 
 
+@pytest.mark.claim("settings-baseline")
+def test_a_baseline_keeps_no_secret_from_being_told(other: Repository) -> None:
+    key = "9c2e71f0a3b84d56" * 2
+    job = JOB.replace("python, train.py", f"python, train.py, --wandb_api_key={key}")
+    (other.root / "deploy/job.yaml").write_text(job)
+    _added(other, "paths: [deploy]\nbaseline: baseline.json\n")
+
+    done = other.lint("--write-baseline")
+
+    assert done.returncode == 0
+    assert done.stderr == (
+        "lint-jobs: 1 finding of SEC001 stays out of it: revoke the secret, "
+        "or name the rule under ignore in trainyard.yaml and say why\n"
+    )
+    baseline = other.root / "baseline.json"
+    assert "SEC001" not in baseline.read_text()
+    [told] = _added(other).report("--no-cache")["findings"]
+    assert (told["rule"], told["file"]) == ("SEC001", "deploy/job.yaml")
+
+    keys = ("rule", "file", "object", "path", "message")
+    entry = json.dumps(dict.fromkeys(keys, "") | {each: told[each] for each in keys if each in told})
+    baseline.write_text(baseline.read_text().replace('"findings": [', f'"findings": [{entry},'))
+    assert [each["rule"] for each in other.report("--no-cache")["findings"]] == ["SEC001"]
+
+    _added(
+        other, "paths: [deploy]\nignore: [{rule: SEC001, reason: a key of the test server}]\nbaseline: baseline.json\n"
+    )
+    assert other.report("--no-cache")["findings"] == []
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

@@ -11,6 +11,7 @@ HUGGING_FACE = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3f"
 AWS = "AKIA" + "Q3EGUI5K7M2XW4TB"
 GITHUB = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 WANDB = "3f9a" * 10
+KEY = "9c2e71f0a3b84d56" * 2
 
 APPLICATION = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: apps}\n---\n"
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: wandb, namespace: research}\n"
@@ -103,6 +104,61 @@ def test_a_secret_on_a_command_line() -> None:
     ]
 
 
+def run(*words: str) -> str:
+    container = {"name": "trainer", "args": list(words)}
+    return json.dumps({"kind": "Job", "spec": {"template": {"spec": {"containers": [container]}}}})
+
+
+@pytest.mark.claim("secrets-stay-out")
+@pytest.mark.parametrize(
+    ("words", "name", "index"),
+    [
+        ([f"--wandb_api_key={KEY}"], "--wandb_api_key", 0),
+        ([f"--wandb-api-key={KEY}"], "--wandb-api-key", 0),
+        (["train.py", "--wandb_api_key", KEY], "--wandb_api_key", 2),
+        ([f"set -e\npython train.py --lr 1e-4 --hub_token '{KEY}' --bf16"], "--hub_token", 0),
+        ([f"export WANDB_API_KEY={KEY}; python train.py"], "WANDB_API_KEY", 0),
+        (["--redis-password=hunter2"], "--redis-password", 0),
+    ],
+)
+def test_an_argument_counts_as_the_variable_of_its_name(words: list[str], name: str, index: int) -> None:
+    [said] = judge_good_job_with("SEC001", run(*words))
+    at = f"Job/llama-sft spec.template.spec.containers[0].args[{index}]"
+    value = "hunt" if "hunter2" in words[0] else KEY[:4]
+    assert said == f"error: {name} holds what looks like a secret: {value}... @ {at}"
+
+
+def test_a_script_in_a_config_map_gives_a_secret() -> None:
+    script = f"#!/bin/bash\nexec torchrun train.py --wandb_api_key={KEY}\n"
+    config = {"kind": "ConfigMap", "metadata": {"name": "llama-sft-trainer"}, "data": {"run.sh": script}}
+    assert judge_good_job_with("SEC001", json.dumps(config)) == [
+        f"error: --wandb_api_key holds what looks like a secret: {KEY[:4]}... "
+        "@ ConfigMap/llama-sft-trainer data[run.sh]"
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--wandb_api_key=$(WANDB_API_KEY)"],
+        ["--wandb_api_key", "$WANDB_API_KEY"],
+        ["--wandb_api_key", "--bf16"],
+        ["--wandb_api_key=/var/run/secrets/wandb/api-key-12345678"],
+        ["--wandb_api_key=REPLACE_WITH_YOUR_TOKEN_1"],
+        ["--pad_token=<|reserved_special_token_250|>"],
+        ["--stop_token", "reserved_special_token_250"],
+        ["--webhook-secret=kubeflow-trainer-webhook-cert-2"],
+        ["--max_new_tokens=2048"],
+        [f"--commit={KEY}"],
+        ['python -c "token=tokenizer.reserved_special_token2; password=getpass()"'],
+        ["echo usage: --password PASSWORD"],
+        ["python train.py --hub_token ${HUB_TOKEN} --wandb_api_key=`cat /run/wandb/key0123456789`"],
+    ],
+)
+def test_arguments_that_give_no_secret(words: list[str]) -> None:
+    assert judge_good_job_with("SEC001", run(*words)) == []
+
+
 @pytest.mark.parametrize(
     ("content", "field"),
     [
@@ -124,7 +180,7 @@ def test_a_password_that_somebody_made_up_is_information() -> None:
     assert said.startswith("info: ")
 
 
-@pytest.mark.parametrize("secret", [HUGGING_FACE, AWS, "-----BEGIN RSA PRIVATE KEY-----\nabc", "9c2e71f0a3b84d56" * 2])
+@pytest.mark.parametrize("secret", [HUGGING_FACE, AWS, "-----BEGIN RSA PRIVATE KEY-----\nabc", KEY])
 @pytest.mark.parametrize("field", ["data", "stringData"])
 def test_a_token_in_a_secret_is_an_error_wherever_it_stands(secret: str, field: str) -> None:
     text = base64.b64encode(secret.encode()).decode() if field == "data" else secret

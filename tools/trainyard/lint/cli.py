@@ -274,6 +274,7 @@ def _as_called(finding: "Finding") -> "Finding":
 
 def _write_baseline(root: Path, outcome: "Outcome") -> int:
     """Write what was found to the file that trainyard.yaml calls the baseline. UsageError where it names none."""
+    from trainyard.lint.masked import SECRET
     from trainyard.lint.settings import baseline_text
     from trainyard.report.output import write_text
     from trainyard.report.summary import count
@@ -287,6 +288,10 @@ def _write_baseline(root: Path, outcome: "Outcome") -> int:
         raise UsageError(f"--write-baseline: {own.baseline} lies outside the repository {root}")
     text = baseline_text(outcome.findings, outcome.suppressed, own.baseline)
     write_text(root / own.baseline, text)
+    if secrets := [each for each in outcome.findings if each.rule == SECRET]:
+        verb = "stays" if len(secrets) == 1 else "stay"
+        left = f"{count(len(secrets), 'finding')} of {SECRET} {verb} out of it"
+        _complain(f"{left}: revoke the secret, or name the rule under ignore in {SETTINGS} and say why")
     return _print(f"{own.baseline}: {count(text.count(chr(10)) - 2, 'finding')}")
 
 

@@ -216,7 +216,10 @@ class Result:
             finding = replace(finding, fix=plan(problem.fix, problem.help, origin, sources, folder))
         self.findings.append(finding)
         if rule.id == SECRET:
-            self.secrets.add(str(lookup(problem.spot.object.data, problem.spot.path)))
+            from trainyard.rules.common.plain_secrets import known_secrets
+
+            text = str(lookup(problem.spot.object.data, problem.spot.path))
+            self.secrets |= {text, *known_secrets(text)}
 
 
 class Broke(Fault):

@@ -20,6 +20,7 @@ from trainyard.findings.suppress import (
     told,
 )
 from trainyard.kustomize.jobfile import check_facts
+from trainyard.lint.masked import SECRET
 from trainyard.lint.outcome import Outcome
 from trainyard.repository.discover import SETTINGS, is_trainyard, matches
 from trainyard.rules.aliases import present
@@ -129,7 +130,7 @@ def settled(own: Settings, outcome: Outcome, rules: Container[str], *, whole: bo
     still = []
     for each in told_of:
         key = key_of(each)
-        if left[key] and not always_on(each):
+        if left[key] and is_kept(each):
             left[key] -= 1
             silenced.append(SuppressedFinding(each, _OF_BASELINE, places[key], is_listed=True))
         else:
@@ -148,13 +149,18 @@ def key_of(finding: Finding) -> Key:
     return finding.rule, file, place.object, place.path, finding.message
 
 
+def is_kept(finding: Finding) -> bool:
+    """True of a finding that a baseline keeps from being told. A secret in Git stays readable until it is revoked."""
+    return not always_on(finding) and finding.rule != SECRET
+
+
 def baseline_text(findings: Iterable[Finding], suppressed: Iterable[SuppressedFinding], file: str) -> str:
-    """The baseline of a run: what it told, but for what nothing silences, and what the baseline kept from being told.
+    """The baseline of a run: what it told, but for what no baseline takes, and what the one before silenced.
 
     One entry a line, so that a merge of two branches can be read.
     """
     before = [each.finding for each in suppressed if each.by.file == file]
-    entries = sorted(key_of(each) for each in (*findings, *before) if not always_on(each))
+    entries = sorted(key_of(each) for each in (*findings, *before) if is_kept(each))
     lines = [
         json.dumps(dict(zip(("rule", "file", "object", "path", "message"), key, strict=True)), ensure_ascii=False)
         for key in entries

@@ -25,6 +25,15 @@ _SHAPES = (
 _HINT = re.compile(r"hf_|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox|sk-|AIza|nvapi-|PRIVATE KEY|://[^/]*@")
 """What every shape above holds; one search instead of ten for nearly every text."""
 _NAME = re.compile(r"(API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|PASSWORD|PASSWD|TOKEN|CREDENTIALS?)\Z", re.IGNORECASE)
+_GIVEN = re.compile(
+    r"(?<![\w./${-])(?P<name>--?[A-Za-z][\w-]*(?=[= \t])|[A-Z][A-Z0-9_]*(?==))(?:=|[ \t]+)[\"']?"
+    r"(?P<value>[^\s\"'`;|&)]+)"
+)
+"""An argument and its value, or a variable that a shell sets, within a text."""
+_GIVEN_HINT = re.compile(r"(?:KEY|SECRET|PASSWD|PASSWORD|TOKEN|CREDENTIALS?|PSK)[= \t]", re.IGNORECASE)
+_ARGUMENT = re.compile(r"--?[A-Za-z][\w-]*\Z")
+_DRAWN = re.compile(r"(?=[A-Za-z+/]*[0-9])(?=[0-9+/]*[A-Za-z])[A-Za-z0-9+/]{16,}")
+"""What is drawn at random, and no words with a number behind them."""
 _OPAQUE = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}\Z")
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w*\Z")
 _REFERENCES = ("$(", "${", "{{", "<")
@@ -39,16 +48,18 @@ _SETTINGS = frozenset(
     | {"region", "server", "type", "url", "user", "username"}
 )
 """Keys of a Secret that say where it is used, and hold none."""
+_NAMED = "what looks like a secret"
 _VARIED = 8
 """Different characters of a key that was drawn at random; a password made up for a test has fewer."""
 
 
 def known_secrets(text: str) -> list[str]:
-    """Everything in a text that has the shape of a token or a password in a URL."""
+    """What has the shape of a token or a password in a URL in a text, and what its arguments give."""
+    given = [found.part for _, found in given_secrets(text)]
     if not _HINT.search(text):
-        return []
+        return given
     found = (match for shape, _ in _SHAPES for match in shape.finditer(text))
-    return [match.groupdict().get("part") or match[0] for match in found]
+    return given + [match.groupdict().get("part") or match[0] for match in found]
 
 
 def is_plain_secret(obj: Object) -> bool:
@@ -98,9 +109,38 @@ def secret_in(name: str, text: str) -> FoundSecret | None:
     if shared and text:
         return FoundSecret("a shared key", text, certain=True)
     if named and _OPAQUE.match(text) and any(mark.isdigit() for mark in text) and len(set(text)) > 3:
-        return FoundSecret("what looks like a secret", text, certain=len(set(text)) >= _VARIED)
-    weak = re.search(r"PASSW(OR)?D\Z", name, re.IGNORECASE) and len(text) >= 6 and " " not in text
-    return FoundSecret("what looks like a secret", text, certain=False) if weak else None
+        return FoundSecret(_NAMED, text, certain=len(set(text)) >= _VARIED)
+    weak = _is_password(name) and len(text) >= 6 and " " not in text
+    return FoundSecret(_NAMED, text, certain=False) if weak else None
+
+
+def given_secrets(text: str) -> Iterator[tuple[str, FoundSecret]]:
+    """Secrets that a command line or a script gives, each with the argument or variable that takes it."""
+    for match in _GIVEN.finditer(text) if _GIVEN_HINT.search(text) else ():
+        found = given_secret(match["name"], match["value"])
+        if found is not None and (found.certain or match.end() - match.start() == len(text)):
+            yield match["name"], found
+
+
+def given_secret(argument: str, text: str) -> FoundSecret | None:
+    """The secret that an argument such as --api-key takes, or None.
+
+    Its name says less than a variable's, as a --stop-token is a word and a --webhook-secret an object: but for a
+    password, the text has to look drawn at random.
+    """
+    found = None if text.startswith("-") else secret_in(argument.lstrip("-").replace("-", "_").upper(), text)
+    if found is None or found.what != _NAMED or _is_password(argument) or _DRAWN.search(text):
+        return found
+    return None
+
+
+def takes_a_value(text: str) -> bool:
+    """Whether a text is an argument whose value is the next one."""
+    return bool(_ARGUMENT.match(text))
+
+
+def _is_password(name: str) -> bool:
+    return re.search(r"PASSW(OR)?D\Z", name, re.IGNORECASE) is not None
 
 
 def _stands_for_a_secret(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from trainyard.findings.finding import Severity
@@ -9,7 +10,15 @@ from trainyard.objects.objects import Object
 from trainyard.objects.remedy import put
 from trainyard.objects.unit import Unit
 from trainyard.rules.common.once import once
-from trainyard.rules.common.plain_secrets import is_reference, readable_content, secret_in
+from trainyard.rules.common.plain_secrets import (
+    FoundSecret,
+    given_secret,
+    given_secrets,
+    is_reference,
+    readable_content,
+    secret_in,
+    takes_a_value,
+)
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.plain import entries
@@ -25,8 +34,9 @@ def secret_in_plain_sight(unit: Unit) -> Iterator[Problem]:
     """A secret stands in Git.
 
     Everyone who may read the repository, and its history for ever, has it. Name a Secret and let the cluster hold its
-    content: an ExternalSecret, a sealed or an encrypted one. What was committed once must be revoked. A placeholder
-    such as REPLACE_WITH_YOUR_TOKEN is not a secret. Of manifests that nothing shows to be synced, a weak password and a
+    content: an ExternalSecret, a sealed or an encrypted one. What was committed once must be revoked. Arguments such as
+    --wandb_api_key, and what scripts set, count like variables. A placeholder such as REPLACE_WITH_YOUR_TOKEN is not a
+    secret. Of manifests that nothing shows to be synced, a weak password and a
     Secret whose content has not the shape of a key, are information: they may be made for a test.
 
     Bad:
@@ -49,10 +59,9 @@ def secret_in_plain_sight(unit: Unit) -> Iterator[Problem]:
             yield from _secret_object(obj, unit.is_synced)
             continue
         for path, name, text in _texts(obj.data):
-            found = secret_in(name, text)
-            if found:
+            for given, found in _secrets(name, text):
                 yield Problem(
-                    f"{name or 'a text'} holds {found.what}: {found.part[:4]}...",
+                    f"{given or 'a text'} holds {found.what}: {found.part[:4]}...",
                     obj.at(*path, label="readable by everyone who can read the repository"),
                     help="revoke it, and name a Secret instead (valueFrom.secretKeyRef)",
                     severity=None if found.certain or unit.is_synced else Severity.INFO,
@@ -185,8 +194,14 @@ def _secret_object(obj: Object, is_synced: bool) -> Iterator[Problem]:
         )
 
 
+def _secrets(name: str, text: str) -> Iterator[tuple[str, FoundSecret]]:
+    """The secret that a text is or, first of all, gives to an argument, with the name of what it is given to."""
+    found = given_secret(name, text) if takes_a_value(name) else secret_in(name, text)
+    yield from [(name, found)] if found else islice(given_secrets(text), 1)
+
+
 def _texts(tree: Any, path: Path = (), name: str = "") -> Iterator[tuple[Path, str, str]]:
-    """Every text of an object, with the variable or key that it is given to."""
+    """Every text of an object, with the variable, key or argument that it is given to."""
     if isinstance(tree, str):
         yield path, name, tree
     elif isinstance(tree, dict):
@@ -194,8 +209,10 @@ def _texts(tree: Any, path: Path = (), name: str = "") -> Iterator[tuple[Path, s
             given = tree.get("name") if key == "value" else key
             yield from _texts(value, (*path, key), given if isinstance(given, str) else "")
     elif isinstance(tree, list):
+        before = ""
         for index, value in enumerate(tree):
-            yield from _texts(value, (*path, index))
+            yield from _texts(value, (*path, index), before)
+            before = value if isinstance(value, str) and takes_a_value(value) else ""
 
 
 def _enters_pods(workload: Workload) -> bool:
