@@ -92,6 +92,39 @@ def test_where_the_manifests_are(other: Repository, settings: str, judged: set[s
     assert rules(_added(other, settings)).keys() == judged
 
 
+@pytest.mark.claim("settings")
+@pytest.mark.parametrize(
+    ("settings", "judged"),
+    [
+        ("", ["deploy/base/again", "deploy/plain", "deploy/prod"]),
+        ("paths: [deploy]\n", ["deploy/base/again", "deploy/plain", "deploy/prod"]),
+        ("paths: [deploy/prod, deploy/base/]\n", ["deploy/base", "deploy/base/again", "deploy/prod"]),
+        ("paths: [deploy/base/job.yaml]\n", ["deploy/base/job.yaml"]),
+        ("paths: [rendered, deploy/prod]\n", ["deploy/prod", "rendered"]),
+    ],
+    ids=["all that Git tracks", "a folder", "a base by its name", "a file by its name", "a folder that Git ignores"],
+)
+def test_paths_hold_the_same_targets(tmp_path: Path, settings: str, judged: list[str]) -> None:
+    files = {
+        "deploy/base/kustomization.yaml": "resources: [job.yaml]\n",
+        "deploy/base/job.yaml": JOB,
+        "deploy/base/again/kustomization.yaml": "namePrefix: again-\nresources: [job.yaml]\n",
+        "deploy/base/again/job.yaml": JOB,
+        "deploy/part/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n",
+        "deploy/prod/kustomization.yaml": "resources: [../base]\nnameSuffix: -prod\n",
+        "deploy/plain/job.yaml": JOB,
+        "deploy/plain/values.yaml": "replicas: 2\n",
+        "rendered/job.yaml": JOB,
+        ".gitignore": "rendered\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    subprocess.run(["git", "init", "--quiet", "--template=", tmp_path], check=True)
+
+    assert sorted(_added(Repository(tmp_path), settings).judged("--no-cache")) == judged
+
+
 def test_what_excludes_everything_is_no_pass(other: Repository) -> None:
     done = _added(other, "exclude: [deploy]").lint("deploy")
 

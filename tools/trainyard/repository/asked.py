@@ -1,12 +1,22 @@
 """What is to be judged: what a command line names, or else what the repository says."""
 
+import itertools
+import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainyard.errors import InputError, UsageError
-from trainyard.repository.discover import SETTINGS, Discovery, Target, discover, is_trainyard, matches
+from trainyard.repository.discover import (
+    SETTINGS,
+    Discovery,
+    Target,
+    discover,
+    has_kustomization,
+    is_trainyard,
+    matches,
+)
 
 if TYPE_CHECKING:
     from trainyard.lint.settings import Settings
@@ -34,19 +44,35 @@ def asked(root: Path, cwd: Path, paths: Sequence[str]) -> Discovery:
     own = readable(root)
     if paths or is_trainyard(root) or (root / "jobs").is_dir():
         found = discover(paths, root, cwd)
-    elif own is not None and own.paths:
-        found = discover(own.paths, root, root)
     elif (root / ".git").exists():
         from trainyard.repository.changed import tracked_files
         from trainyard.repository.survey import survey
 
-        tracked = tracked_files(root)
-        found = survey(root, tracked)
-        if not found.targets:
+        found = survey(root, tracked_files(root))
+        if own is not None and own.paths:
+            found = _within(found, own.paths, root)
+        elif not found.targets:
             raise UsageError(f"Git tracks no manifest in {root}: name folders or manifest files to lint")
     else:
-        found = discover(paths, root, cwd)
+        found = discover(own.paths if own is not None else (), root, root)
     return without(found, own)
+
+
+def _within(found: Discovery, paths: Sequence[str], root: Path) -> Discovery:
+    """What lies below the paths of what was found, and what they name themselves: a file, a base, what Git ignores."""
+    names = [posixpath.normpath(path) for path in paths]
+    below = {
+        name: [each for each in found.targets if name == "." or f"{each.name}/".startswith(f"{name}/")]
+        for name in names
+    }
+    named = [
+        name
+        for name, targets in below.items()
+        if not targets or (has_kustomization(root / name) and name not in {each.name for each in targets})
+    ]
+    alone = discover(named, root, root) if named else Discovery((), (), whole=False)
+    targets = {each.name: each for each in (*itertools.chain(*below.values()), *alone.targets)}
+    return Discovery(tuple(targets.values()), alone.errors, alone.whole)
 
 
 def without(found: Discovery, own: "Settings | None") -> Discovery:
