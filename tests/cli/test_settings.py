@@ -163,11 +163,18 @@ ignore:
         ("levels: {INP001: info}", "error[SUP003] INP001 cannot be suppressed"),
         ("ignore: [{rule: JOB005, reason: no}]", "error[SUP002] ignore of JOB005 gives a reason of fewer than 3 words"),
         ("ignore: [{rule: JOB005}]", 'error[SCH003] ignore[0]: missing required field "reason"'),
-        ("baseline: ../old.json", "error[SCH003] baseline:"),
         ("images: [registry.example.com]", "error[SCH003] images[0]: expected what images begin with, up to a slash"),
         ("kubernetes: 1.30", "error[SCH003] kubernetes:"),
         ('kubernetes: "1.27"', "error[SCH003] kubernetes:"),
         ("images: []", "error[SCH003] images: expected at least 1 item, found 0"),
+        (
+            "baseline: ../old.json",
+            "error[SCH003] baseline: expected a file in the repository whose name ends in .json, found ",
+        ),
+        (
+            "ignore: [{rule: JOB005, reason: rewritten in January, paths: [legacy, legcy, 'old/*']}]",
+            "warning[SUP001] ignore of JOB005: legcy, old/* stands for no file",
+        ),
         ("paths: [", "error: trainyard.yaml:"),
     ],
 )
@@ -314,6 +321,45 @@ def test_the_newest_release_of_the_settings_is_that_of_the_schemas() -> None:
     releases = [f"1.{minor}" for minor in range(OLDEST, NEWEST + 1)]
     assert schema["properties"]["kubernetes"]["enum"] == releases
     assert pinned.startswith(f"{releases[-1]}.")
+def test_a_slip_leaves_the_other_settings_as_they_are(other: Repository) -> None:
+    settings = """\
+exclude: [legacy, 7]
+levels: {JOB005: warning, STO001: fatal}
+ignore:
+- {rule: JOB005, reason: rewritten in January, path: [deploy]}
+- {rule: SEC004, reason: the registry pins what it serves}
+baseline: no-json
+"""
+    report = _added(other, settings).report("--no-cache", "deploy", "legacy")
+
+    told = {(each["file"], each["rule"], each["path"], each["severity"]) for each in report["findings"]}
+    assert {each for each in told if each[1] in ("SCH003", "JOB005", "SEC004")} == {
+        ("trainyard.yaml", "SCH003", "exclude[1]", "error"),
+        ("trainyard.yaml", "SCH003", "levels.STO001", "error"),
+        ("trainyard.yaml", "SCH003", "ignore[0].path", "error"),
+        ("trainyard.yaml", "SCH003", "baseline", "error"),
+        ("deploy/job.yaml", "JOB005", "spec.backoffLimit", "warning"),
+    }
+
+
+def test_settings_of_another_kind_count_for_nothing(other: Repository) -> None:
+    _added(other, "exclude: [legacy]\n")
+    (other.root / "trainyard.yaml").write_text(HEAD.replace("v1alpha1", "v2") + "exclude: [legacy]\n")
+
+    assert {"legacy/job.yaml", "trainyard.yaml"} < rules(other).keys()
+
+
+@pytest.mark.claim("settings-baseline")
+def test_a_finding_with_another_number_is_the_same_one(other: Repository) -> None:
+    (other.root / "deploy/job.yaml").write_text(JOB.replace("any:1", "any:v1.2"))
+    _added(other, "paths: [deploy]\nbaseline: .new/.baseline.json\n")
+    assert other.lint("--write-baseline").returncode == 0
+
+    (other.root / "deploy/job.yaml").write_text(JOB.replace("any:1", "any:v1.13").replace("-1", "-2"))
+
+    report = other.report("--no-cache")
+    assert report["findings"] == []
+    assert {"JOB005", "SEC004"} <= {each["rule"] for each in report["suppressed"]}
 
 
 @pytest.mark.claim("settings-baseline")

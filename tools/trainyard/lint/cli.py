@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -287,7 +288,10 @@ def _write_baseline(root: Path, outcome: "Outcome") -> int:
     if not (root / own.baseline).resolve().is_relative_to(root.resolve()):
         raise UsageError(f"--write-baseline: {own.baseline} lies outside the repository {root}")
     text = baseline_text(outcome.findings, outcome.suppressed, own.baseline)
-    write_text(root / own.baseline, text)
+    file = root / own.baseline
+    with suppress(OSError):  # write_text says why not
+        file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, text)
     if secrets := [each for each in outcome.findings if each.rule == SECRET]:
         verb = "stays" if len(secrets) == 1 else "stay"
         left = f"{count(len(secrets), 'finding')} of {SECRET} {verb} out of it"

@@ -1,10 +1,12 @@
 """How a repository of another layout is judged: trainyard.yaml at its root, and the baseline that it names."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from trainyard.errors import InputError
 from trainyard.findings.finding import Finding, Position, Severity
@@ -29,8 +31,10 @@ from trainyard.yaml.sources import Sources
 
 _KIND, _BASELINE_KIND = "LintSettings", "LintBaseline"
 _OF_BASELINE = "in the baseline"
+_REFUSED = re.compile(r"(?P<key>\w+)(?:\[(?P<index>\d+)\]|\.(?P<name>\w+))?")
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 Key = tuple[str, str, str, str, str]
-"""What makes a finding the same one after an edit elsewhere: rule, file, object, field and message."""
+"""Rule, file, object, field and message of a finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class Ignored:
     reason: str
     position: Position
     """Of its rule."""
+    nowhere: tuple[str, ...] = ()
+    """Those of its patterns that stand for no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class Settings:
     known: tuple[tuple[Key, Position], ...] = ()
     """The entries of the baseline."""
     findings: tuple[Finding, ...] = ()
-    """What the schema refuses."""
+    """What the schemas refuse."""
 
 
 def settings(root: Path, sources: Sources) -> Settings:
@@ -72,27 +78,33 @@ def settings(root: Path, sources: Sources) -> Settings:
         why = "is for repositories of another layout; in this one clusters/<name>/suppressions.yaml silences findings"
         raise InputError(why, SETTINGS)
     document = _document(sources, SETTINGS, _KIND)
-    if refused := tuple(check_facts(document, _KIND)):
-        return Settings(findings=refused)
-    plain = document.plain()
+    refused = tuple(check_facts(document, _KIND))
+    plain = _left_of(document.plain(), refused)
     baseline = plain.get("baseline", "")
     entries, wrong = _known(sources, baseline) if baseline and sources.is_file(baseline) else ((), ())
     return Settings(
-        paths=tuple(plain.get("paths", ())),
-        exclude=tuple(plain.get("exclude", ())),
+        paths=tuple(each for each in plain.get("paths", ()) if each is not None),
+        exclude=tuple(each for each in plain.get("exclude", ()) if each is not None),
         levels=tuple(
             (rule, Severity[level.upper()], _at(document, "levels", rule))
             for rule, level in plain.get("levels", {}).items()
         ),
         ignored=tuple(
-            Ignored(each["rule"], tuple(each.get("paths", ())), each["reason"], _at(document, "ignore", index, "rule"))
+            Ignored(
+                each["rule"],
+                tuple(each.get("paths", ())),
+                each["reason"],
+                _at(document, "ignore", index, "rule"),
+                tuple(path for path in each.get("paths", ()) if not _stands_for_a_file(path, root)),
+            )
             for index, each in enumerate(plain.get("ignore", ()))
+            if each is not None
         ),
-        images=tuple(plain.get("images", ())),
+        images=tuple(each for each in plain.get("images", ()) if each is not None),
         kubernetes=plain.get("kubernetes", ""),
         baseline=baseline,
         known=entries,
-        findings=wrong,
+        findings=(*refused, *wrong),
     )
 
 
@@ -122,14 +134,17 @@ def settled(own: Settings, outcome: Outcome, rules: Container[str], *, whole: bo
         meant = [each for each in told_of if each.rule == rule and _is_about(each, entry.paths)]
         silenced += [SuppressedFinding(each, entry.reason, entry.position, is_listed=True) for each in meant]
         told_of = [each for each in told_of if each not in meant]
-        if whole and not meant:
+        if entry.nowhere:
+            message = f"ignore of {entry.rule}: {', '.join(entry.nowhere)} stands for no file"
+            wrong.append(told(UNUSED, entry.position, message, "correct the path, or delete it"))
+        elif whole and not meant:
             message = f"ignore of {entry.rule} silences nothing"
             wrong.append(told(UNUSED, entry.position, message, "delete it"))
-    left = Counter(key for key, _ in own.known)
-    places = dict(own.known)
+    left = Counter(_without_numbers(key) for key, _ in own.known)
+    places = {_without_numbers(key): at for key, at in own.known}
     still = []
     for each in told_of:
-        key = key_of(each)
+        key = _without_numbers(key_of(each))
         if left[key] and is_kept(each):
             left[key] -= 1
             silenced.append(SuppressedFinding(each, _OF_BASELINE, places[key], is_listed=True))
@@ -143,10 +158,15 @@ def settled(own: Settings, outcome: Outcome, rules: Container[str], *, whole: bo
 
 
 def key_of(finding: Finding) -> Key:
-    """What makes a finding the same one after an edit elsewhere."""
+    """What a baseline says of a finding."""
     place = finding.place
     file = place.position.file if place.position else ",".join(finding.jobs)
     return finding.rule, file, place.object, place.path, finding.message
+
+
+def _without_numbers(key: Key) -> Key:
+    """What makes a finding the same one after an edit: GPUs, sizes and versions in its message may be others."""
+    return (*key[:4], _NUMBER.sub("0", key[4]))
 
 
 def is_kept(finding: Finding) -> bool:
@@ -174,6 +194,35 @@ def _document(sources: Sources, file: str, kind: str) -> Node:
     if len(documents) != 1:
         raise InputError(f"expected one {kind}, found {len(documents) or 'no'} documents", file)
     return documents[0]
+
+
+def _left_of(plain: Any, refused: Iterable[Finding]) -> dict[str, Any]:
+    """The settings but for what is refused of them, so that one slip does not undo the others.
+
+    Of a list, what is left has None in the place of a refused item.
+    """
+    if not isinstance(plain, dict):
+        return {}
+    for finding in refused:
+        at = _REFUSED.match(finding.place.path)
+        if at is None or at["key"] in ("apiVersion", "kind"):
+            return {}
+        inside = plain.get(at["key"])
+        if at["index"] and isinstance(inside, list):
+            inside[int(at["index"])] = None
+        elif at["name"] and isinstance(inside, dict):
+            inside.pop(at["name"], None)
+        else:
+            plain.pop(at["key"], None)
+    return plain
+
+
+def _stands_for_a_file(pattern: str, root: Path) -> bool:
+    if (root / pattern).exists() or not (root / ".git").exists():
+        return True
+    from trainyard.repository.changed import tracked_files
+
+    return "*" in pattern and any(matches(file, (pattern,)) for file in tracked_files(root))
 
 
 def _known(sources: Sources, file: str) -> tuple[tuple[tuple[Key, Position], ...], tuple[Finding, ...]]:

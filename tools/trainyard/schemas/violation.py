@@ -31,6 +31,7 @@ _PATTERN_WORDS = {
     "^[A-Za-z_][A-Za-z0-9_]*$": "letters, digits and '_', no digit first",
     "^[^\\s]+$": "text without spaces",
     "^[a-z0-9.:-]+/([^ ]*/": "what images begin with, up to a slash (registry.example.com/), or one with its digest",
+    "\\.json$": "a file in the repository whose name ends in .json",
     "^/data(/": "/data/<folder>, since the claim is mounted on /data",
 }
 """What patterns mean, by a part that no other meaning shares."""
