@@ -190,6 +190,27 @@ def test_findings_of_one_line_that_differ_are_all_told(empty: Repository) -> Non
     assert len(errors) == len(set(errors)) >= 3
 
 
+def test_a_line_that_an_anchor_repeats_is_shown_once(empty: Repository) -> None:
+    job = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: a, namespace: ml}
+spec:
+  pytorchReplicaSpecs:
+    Master: {replicas: 1, template: &pods {spec: {
+      containers: [{name: pytorch, image: "registry.example.com/any:1", command: [torchrun, train.py], resource: {}}],
+      volumes: [{name: cache, emptyDir: {sizeLimit: 64GB}}]}}}
+    Worker: {replicas: 3, template: *pods}
+"""
+    (empty.root / "job.yaml").write_text(job)
+
+    found = empty.report("--no-cache", "job.yaml")["findings"]
+
+    told = [(each["rule"], each["line"]) for each in found if each["rule"] in ("RES005", "SCH001", "SEC004")]
+    assert sorted(told) == [("RES005", 8), ("SCH001", 7), ("SEC004", 7)]
+    assert [each["related"] for each in found if each["rule"] in ("RES005", "SEC004")] == [[], []]
+
+
 def test_manifests_beside_jobs_are_targets(checkout: Repository) -> None:
     checkout.write("manifests/pod.yaml", POD)
 

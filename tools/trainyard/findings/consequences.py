@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from trainyard.findings.finding import Finding, Place, Position
+from trainyard.findings.finding import Finding, Position
 
 _OF_WHAT_IS_ALLOWED = ("SEC005", "SEC010", "SEC011", "SEC012")
 _CAUSES = ("CTR001", "CTR002", "CTR004", "CTR005", "CTR007")
@@ -37,22 +37,28 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def without_echoes(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings without those of which another says the cause: a field that no schema knows is not allowed either, and a
-    default name is not the run's.
+    """Findings without those of which another says the cause: a field that no schema knows is not allowed either, a
+    default name is not the run's, and what is no amount is no quantity to the schema.
 
     Only findings that are reported count as causes: nobody silences one of them and this one with it.
     """
     findings = list(findings)
     unknown = {(each.place.object, each.place.path) for each in findings if each.rule == "SCH001"}
+    amounts = {each.place.position for each in findings if each.rule == "RES005"} - {None}
     survived = [(each.place.object, each.place.path) for each in findings if each.rule == "CTR001"]
 
-    def echoes(place: Place) -> bool:
+    def echoes(finding: Finding) -> bool:
+        place = finding.place
+        if finding.rule == "SCH001":
+            return place.position in amounts
+        if finding.rule not in _OF_WHAT_IS_ALLOWED:
+            return False
         if (place.object, place.path) in unknown:
             return True
         paths = [path for title, path in survived if title == place.object]
         return any(_is_below(path, place.path) or _is_below(place.path, path) for path in paths)
 
-    return [each for each in findings if each.rule not in _OF_WHAT_IS_ALLOWED or not echoes(each.place)]
+    return [each for each in findings if not echoes(each)]
 
 
 def _marks(finding: Finding) -> set[Position]:

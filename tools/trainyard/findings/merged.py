@@ -11,12 +11,13 @@ from trainyard.findings.finding import Finding, Fix
 def merged(findings: Sequence[Finding]) -> list[Finding]:
     """Findings of several jobs, each cause once, in order. What a job is told twice in the same words is told once."""
     by_cause: dict[Hashable, Finding] = {}
-    told: set[Finding] = set()
+    told: set[Hashable] = set()
     times: Counter[Hashable] = Counter()
     for finding in findings:
-        if finding in told:
+        words = _words(finding)
+        if words in told:
             continue
-        told.add(finding)
+        told.add(words)
         within = (_cause(finding), finding.jobs)
         cause = (_cause(finding), times[within])
         times[within] += 1
@@ -41,6 +42,14 @@ def _agreed(one: Fix | None, other: Fix | None) -> Fix | None:
     if one is None or other is None or one.edits == other.edits:
         return one and other
     return replace(one, edits=(), refused="the jobs that share it need different values here: edit it by hand")
+
+
+def _words(finding: Finding) -> Hashable:
+    """What a reader sees of a finding. Fields that an alias or the wiring fills of one line are one to them."""
+    position = finding.place.position
+    if position is None or position.line == 0 or finding.input_error:
+        return finding
+    return finding.rule, finding.severity, finding.message, position, finding.place.label, finding.jobs
 
 
 def _cause(finding: Finding) -> Hashable:

@@ -107,7 +107,19 @@ def finding_of(rule: Rule, problem: Problem, origin: Origin, unit: str) -> Findi
     """A rule's problem as the finding of a unit, with the places where its values were written."""
     place, *related = [place_of(spot, origin) for spot in (problem.spot, *problem.related[: limits.RELATED])]
     severity = rule.severity if problem.severity is None else problem.severity
-    return Finding(rule.id, rule.name, severity, problem.message, place, tuple(related), problem.help, (unit,))
+    others = _others(place, related)
+    return Finding(rule.id, rule.name, severity, problem.message, place, others, problem.help, (unit,))
+
+
+def _others(place: Place, related: Sequence[Place]) -> tuple[Place, ...]:
+    """Places that show something else than `place` and one another: fields that share a YAML anchor are one line."""
+    shown = {(place.position, place.label)}
+    others = []
+    for each in related:
+        if each.position is None or (each.position, each.label) not in shown:
+            shown.add((each.position, each.label))
+            others.append(each)
+    return tuple(others)
 
 
 def place_of(spot: Spot, origin: Origin) -> Place:
