@@ -211,6 +211,33 @@ spec:
     assert [each["related"] for each in found if each["rule"] in ("RES005", "SEC004")] == [[], []]
 
 
+def test_a_claim_without_its_suffix_is_told_once(empty: Repository) -> None:
+    job = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: a, namespace: ml}
+spec:
+  pytorchReplicaSpecs:
+    Worker: {replicas: 2, template: {spec: {
+      containers: [{name: pytorch, image: a, command: [torchrun, train.py]}],
+      volumes: [{name: out, persistentVolumeClaim: {claimName: %s}}]}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: out, namespace: ml}
+spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Ti}}}
+"""
+    empty.write("prod/kustomization.yaml", "nameSuffix: -prod\nresources: [job.yaml]\n")
+
+    def told(claim: str) -> list[str]:
+        empty.write("prod/job.yaml", job % claim)
+        found = empty.report("--no-cache", "prod")["findings"]
+        return [each["rule"] for each in found if each["rule"] in ("REF002", "STO005")]
+
+    assert told("out") == ["REF002"]
+    assert told("elsewhere") == ["STO005"]
+
+
 def test_manifests_beside_jobs_are_targets(checkout: Repository) -> None:
     checkout.write("manifests/pod.yaml", POD)
 

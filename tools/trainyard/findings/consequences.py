@@ -6,6 +6,8 @@ from trainyard.findings.finding import Finding, Position
 
 _OF_WHAT_IS_ALLOWED = ("SEC005", "SEC010", "SEC011", "SEC012")
 _CAUSES = ("CTR001", "CTR002", "CTR004", "CTR005", "CTR007")
+_ECHO_OF = {"RES005": "SCH001", "REF002": "STO005"}
+"""Rules that say the cause and its remedy, and what another says of the same value."""
 _BY_NAME = ("CTR015", "NET001", "NET002", "NET003", "RDV003", "RDV004", "RDV005", "RDV006", "STO001")
 """What rules say where a name leads nowhere. While a default name survives, that is why."""
 
@@ -38,19 +40,20 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
 
 def without_echoes(findings: Iterable[Finding]) -> list[Finding]:
     """Findings without those of which another says the cause: a field that no schema knows is not allowed either, a
-    default name is not the run's, and what is no amount is no quantity to the schema.
+    default name is not the run's, what is no amount is no quantity to the schema, and a claim without its prefix is not
+    among the manifests.
 
     Only findings that are reported count as causes: nobody silences one of them and this one with it.
     """
     findings = list(findings)
     unknown = {(each.place.object, each.place.path) for each in findings if each.rule == "SCH001"}
-    amounts = {each.place.position for each in findings if each.rule == "RES005"} - {None}
+    explained = {(_ECHO_OF.get(each.rule), each.place.position) for each in findings if each.place.position}
     survived = [(each.place.object, each.place.path) for each in findings if each.rule == "CTR001"]
 
     def echoes(finding: Finding) -> bool:
         place = finding.place
-        if finding.rule == "SCH001":
-            return place.position in amounts
+        if (finding.rule, place.position) in explained:
+            return True
         if finding.rule not in _OF_WHAT_IS_ALLOWED:
             return False
         if (place.object, place.path) in unknown:

@@ -13,6 +13,7 @@ from trainyard.rules.registry import Problem, rule
 from trainyard.workload.launch import argument
 from trainyard.workload.model import Container, PodSet, Setting, Workload
 from trainyard.workload.plain import entries, mapping, sequence, text
+from trainyard.workload.templates import SERVING
 
 _OUTPUT_FLAGS = (
     "output_dir",
@@ -230,7 +231,8 @@ def no_persistent_output(workload: Workload) -> Iterator[Problem]:
     """A training job on several nodes mounts nothing that outlives its pods.
 
     Checkpoints go to the container's own disk and are gone with the pod: at the end, at the first preemption, at the
-    first broken node. The rule is silent where the program is told of an object store, and about benchmarks.
+    first broken node. The rule is silent where the program is told of an object store, and about benchmarks and pods
+    that serve: those of a Deployment, say, in which no launcher of training starts.
 
     Bad:
 
@@ -274,7 +276,7 @@ def no_persistent_output(workload: Workload) -> Iterator[Problem]:
     """
     pods = workload.pods
     training = [pod_set for pod_set in workload.pod_sets if any(container.gpus for container in pod_set.containers)]
-    if pods is None or pods < 2 or not training:
+    if pods is None or pods < 2 or not training or _serves(workload):
         return
     kept = any(volume.outlives_pod for pod_set in workload.pod_sets for volume in volumes(pod_set))
     if kept or any(_writes_elsewhere(container) for container in _containers(workload)):
@@ -284,6 +286,12 @@ def no_persistent_output(workload: Workload) -> Iterator[Problem]:
         training[0].template.below("spec", "volumes", label="only volumes that end with the pod"),
         help="mount a claim that all pods can write, and write the checkpoints there",
     )
+
+
+def _serves(workload: Workload) -> bool:
+    """True of pods that are made again for ever and that no launcher starts to train."""
+    launches = (each.launch for each in _containers(workload))
+    return workload.object.kind in SERVING and all(each is None or each.launcher == "python" for each in launches)
 
 
 def _containers(workload: Workload) -> Iterator[Container]:
