@@ -321,6 +321,8 @@ def test_the_newest_release_of_the_settings_is_that_of_the_schemas() -> None:
     releases = [f"1.{minor}" for minor in range(OLDEST, NEWEST + 1)]
     assert schema["properties"]["kubernetes"]["enum"] == releases
     assert pinned.startswith(f"{releases[-1]}.")
+
+
 def test_a_slip_leaves_the_other_settings_as_they_are(other: Repository) -> None:
     settings = """\
 exclude: [legacy, 7]
