@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainyard.rehearse.blame import Blame
+from trainyard.rehearse.blame import Blame, is_of_shared_memory
 
 RULE = "-" * 74
 TRACEBACK = """\
@@ -99,3 +99,33 @@ def test_the_first_of_the_pods_that_failed_is_told() -> None:
 
     assert blame.of(["b"]) == ("b", "error: second")
     assert blame.of(["c"]) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: DataLoader worker (pid 71) is killed by signal: Bus error. ",
+        "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+        "Signal 7 (SIGBUS) received by PID 71",
+        "subprocess.CalledProcessError: Command 'python' died with <Signals.SIGBUS: 7>.",
+        "OSError: [Errno 28] No space left on device: '/dev/shm/psm_5f1c2a'",
+        "RuntimeError: unable to write to file </torch_71_1204_0>: No space left on device (28)",
+        "RuntimeError: unable to mmap 4096 bytes from file <filename not specified>: Cannot allocate memory (12)",
+        "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-nm9M6H (size 9637888)",
+    ],
+)
+def test_words_of_a_full_shared_memory(text: str) -> None:
+    assert is_of_shared_memory(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(2) Invalid memory access from Raylet causing SIGSEGV or SIGBUS, (3) Other termination signals.",
+        "OSError: [Errno 28] No space left on device: '/checkpoints/step-3'",
+        "The object store is using /tmp/ray instead of /dev/shm because /dev/shm has only 67108864 bytes available.",
+        "received SIGTERM",
+    ],
+)
+def test_words_that_only_mention_what_may_have_been(text: str) -> None:
+    assert not is_of_shared_memory(text)

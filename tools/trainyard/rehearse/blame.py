@@ -29,9 +29,21 @@ _CONSEQUENCES = (
     "was invoked on rank",
 )
 """What a program says because another has failed, or itself before."""
+_SHARED_MEMORY = re.compile(
+    r"(?i:\bbus error\b)|(?:Signals\.|\()SIGBUS\b|No space left on device: '/dev/shm|shared memory segment /dev/shm/"
+    r"|unable to (?:allocate shared memory|mmap\b|write to file </torch_)"
+)
 _MOST = 40
 _LONGEST_BLOCK = 40
 _QUOTED_LINES = 3
+
+
+def is_of_shared_memory(text: str) -> bool:
+    """Whether a line says that /dev/shm is full, or tells of the signal that ends a process then.
+
+    A list of what may have ended a process, such as Ray prints ("SIGSEGV or SIGBUS"), says neither.
+    """
+    return bool(_SHARED_MEMORY.search(text))
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ from trainyard.findings.finding import Finding, Severity
 from trainyard.lint.result import finding_of, found_by_rules
 from trainyard.objects.objects import Spot
 from trainyard.rehearse import rules
+from trainyard.rehearse.blame import is_of_shared_memory
 from trainyard.rehearse.disk.slow import PendingWrite, size
 from trainyard.rehearse.machine_lacks import not_judged
 from trainyard.rehearse.miscounted import miscounted
@@ -22,13 +23,6 @@ from trainyard.workload.plain import mapping
 
 TOLERANCE = 1e-3
 """Relative difference of two losses at one step that is still rounding."""
-_FULL = (
-    "Bus error",
-    "No space left on device: '/dev/shm",
-    "unable to allocate shared memory",
-    "SIGBUS",
-    "unable to mmap",
-)
 _BUS_ERRORS = (128 + 7, 256 - 7)
 _NO_NAME = ("NXDOMAIN", "NODATA")
 _MOST_RANKS_TOLD = 8
@@ -200,8 +194,7 @@ def _of_waiting(seen: RehearsalRecord, run: Run) -> Iterator[Told]:
 
 def _shared_memory(seen: RehearsalRecord, run: Run) -> Told | None:
     codes = [(each.pod, name) for each in run.outcome.pods for name, code in each.codes.items() if code in _BUS_ERRORS]
-    said = [(pod, "") for pod, text in run.observed.blame.errors if any(word in text for word in _FULL)]
-    said += [(pod, "") for pod, text in run.observed.seen if any(word in text for word in _FULL)]
+    said = [(pod, "") for pod, text in [*run.observed.blame.errors, *run.observed.seen] if is_of_shared_memory(text)]
     for pod, _ in [*codes, *said]:
         size, spot = _shared_memory_of(seen, pod)
         message = f"{pod} filled its /dev/shm of {size}"
