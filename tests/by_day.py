@@ -33,7 +33,7 @@ def takes_everything() -> bool:
     return os.environ.get(COVER) == ALL
 
 
-SHARES = {"commands": 6, "report": 4, "drawn": 3}
+SHARES = {"commands": 8, "report": 4, "drawn": 5, "slow_build": 2}
 """Of the tests with one of these marks, one in so many is drawn."""
 SERVERS = ("controlplane", 4)
 """The same of whole files: tests of one file share an API server."""

@@ -1,4 +1,4 @@
-"""What goes together meets, trains and saves in a rehearsal: a few that the commit draws, every pair at night."""
+"""What goes together meets, trains and saves in a rehearsal: one pair that the commit draws, every pair at night."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,15 +11,14 @@ from tests.product.combinations import Combination, cover, names, repository, wr
 from tests.rehearse.rehearsing import Rehearsed, rehearse, said
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.root]
-A_FEW = 2
 AT_ONCE = 2
 OPTIONS = ("--gpus-per-node", "1", "--once")
 
 
 def rehearsed() -> tuple[Combination, ...]:
-    """Some of the pairs, or all of them where everything is taken."""
+    """One of the pairs, or all of them where everything is taken."""
     pairs = cover(2, seed())
-    return pairs if takes_everything() else tuple(sample(pairs, A_FEW))
+    return pairs if takes_everything() else tuple(sample(pairs, 1))
 
 
 @pytest.fixture(scope="module")
