@@ -41,6 +41,23 @@ spec:
           %scontainers:
           - {name: pytorch, image: registry.example.com/train:1, command: [sleep, "1"]}
 """
+RAY_CLUSTER = """\
+apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: shared, namespace: vision}
+spec:
+  rayVersion: 2.53.0
+  enableInTreeAutoscaling: %s
+  autoscalerOptions:
+    resources: {requests: {cpu: "2"}, limits: {cpu: "1"}}
+    volumeMounts: [{name: logs, mountPath: /logs}]
+  headGroupSpec:
+    rayStartParams: {}
+    template:
+      spec:
+        containers: [{name: head, image: "registry.example.com/ray:2.53.0"}]
+        volumes: [{name: logs, emptyDir: {}}]
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +100,18 @@ def test_a_pod_template_in_a_custom_resource_is_a_pod(tmp_path: Path) -> None:
 
 def test_a_pod_template_that_is_right_is_taken(tmp_path: Path) -> None:
     assert told(tmp_path, job=PYTORCH_JOB % "hostname: a-b\n          ") == []
+
+
+def test_the_container_that_scales_a_ray_cluster_is_one_of_its_pods(tmp_path: Path) -> None:
+    refused = [text for text in told(tmp_path, job=RAY_CLUSTER % "true") if "SCH011" in text]
+
+    assert refused == [
+        'error SCH011 job.yaml:8:33 cpu: Invalid value: "2": must be less than or equal to cpu limit of 1'
+    ]
+
+
+def test_a_ray_cluster_that_nothing_scales_has_no_such_container(tmp_path: Path) -> None:
+    assert not [text for text in told(tmp_path, job=RAY_CLUSTER % "false") if "SCH011" in text]
 
 
 def test_a_number_that_does_not_fit_its_field(tmp_path: Path) -> None:

@@ -23,6 +23,12 @@ _FROM_LETTER = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?\Z")
 _KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
 _PORT = re.compile(r"(?=.*[a-z])[a-z0-9](-?[a-z0-9])*\Z")
+_OF_PARTS = (
+    ("replicatedJobs", "name", _LABEL, "replicatedJob"),
+    ("replicatedJobs", "groupName", _FROM_LETTER, "group of replicatedJobs"),
+    ("tasks", "name", _LABEL, "task"),
+)
+"""Lists of a job's parts, and the field of an entry that holds a name."""
 _LONGEST_PORT, _LONGEST_OBJECT = 15, 253
 _FROM_LETTER_KINDS = {
     "": ("Service",),
@@ -129,6 +135,9 @@ def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
     Bad:
         kind: Job
         spec: {template: {spec: {volumes: [{name: Scratch_Disk, emptyDir: {sizeLimit: 1Gi}}]}}}
+    Bad:
+        # on: jobset
+        spec: {replicatedJobs: [{name: node, groupName: 2nd_rack}]}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, ports: [{name: rendezvous, containerPort: 1}]}]}}}
@@ -138,15 +147,15 @@ def name_in_pod_refused(workload: Workload) -> Iterator[Problem]:
 
     Source: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
     """
-    for field, what in (("replicatedJobs", "replicatedJob"), ("tasks", "task")):
+    for field, called, pattern, what in _OF_PARTS:
         for spot, _ in items(workload.object.at("spec", field)):
-            name = word(spot.below("name"))
-            if name and not _LABEL.match(name):
+            name, mended = word(spot.below(called)), _mended(word(spot.below(called)))
+            if name and not pattern.match(name):
                 yield Problem(
                     f"{name} is not a valid name for a {what}",
-                    spot.below("name"),
-                    help=f"call it {_mended(name)}",
-                    fix=put(spot.below("name"), _mended(name)).unsafe(),
+                    spot.below(called),
+                    help=f"call it {mended}" if pattern.match(mended) else "start it with a letter",
+                    fix=put(spot.below(called), mended).unsafe() if pattern.match(mended) else None,
                 )
     for pod_set in workload.pod_sets:
         pod = pod_set.template.below("spec")

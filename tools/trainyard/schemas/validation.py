@@ -21,6 +21,8 @@ from trainyard.rules.registry import Problem, Rule, declare
 from trainyard.schemas.filledin import FILLED, is_filled_in
 from trainyard.schemas.schema import is_for_the_server
 from trainyard.schemas.violation import field_name
+from trainyard.workload.kuberay import AUTOSCALER
+from trainyard.workload.model import Workload
 from trainyard.workload.of_unit import workloads
 from trainyard.yaml.fieldpath import Path, lookup
 
@@ -96,6 +98,8 @@ class _Part:
     sent: Any
     is_complete: bool = True
     """False where a controller fills in what is missing."""
+    within: Path = ()
+    """Where in `sent` the part stands."""
 
 
 def _parts(unit: Unit) -> Iterator[_Part]:
@@ -109,6 +113,20 @@ def _parts(unit: Unit) -> Iterator[_Part]:
             template = _value(spot.object.data, spot.path)
             if isinstance(template, dict):
                 yield _Part(spot, _pod(template), workload.object.kind not in _FILLED_IN)
+        yield from _autoscaler(workload)
+
+
+def _autoscaler(workload: Workload) -> Iterator[_Part]:
+    """What a Ray cluster says of the container that scales it, as a pod of that container alone."""
+    for pod_set in workload.pod_sets:
+        written = pod_set.template.path[:-2]  # without headGroupSpec.template
+        options = _value(workload.object.data, (*written, "autoscalerOptions"))
+        scales = [each.data for each in pod_set.containers if each.by_controller and each.name == AUTOSCALER]
+        if scales and isinstance(options, dict):
+            spec = {key: value for key, value in pod_set.spec.items() if key in ("volumes", "resourceClaims")}
+            sent = _pod({"spec": {**spec, "containers": scales}})
+            at = workload.object.at(*written, "autoscalerOptions")
+            yield _Part(at, sent, is_complete=False, within=("spec", "containers", 0))
 
 
 def _pod(template: dict[str, Any]) -> dict[str, Any]:
@@ -145,9 +163,11 @@ def _problem(part: _Part, cause: Cause) -> Problem | None:
     if cause["type"] == _REQUIRED and not part.is_complete:
         return None
     path = _refined(data, server_path(field, data), cause["value"])
+    if path[: len(part.within)] != part.within:
+        return None
     name = field_name(data, path) if path and _value(data, path) is not None else field
     message = f"{name}: {_PATTERN.sub('', cause['message'])}"
-    return Problem(message, part.spot.object.at(*part.spot.path, *path))
+    return Problem(message, part.spot.object.at(*part.spot.path, *path[len(part.within) :]))
 
 
 def _is_made_of_the_name(part: _Part, cause: Cause, causes: Sequence[Cause]) -> bool:

@@ -11,6 +11,7 @@ from trainyard.workload.plain import count, mapping
 from trainyard.workload.pods import numbered, object_name, pod_set
 
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
+FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
 
@@ -37,7 +38,7 @@ def pod_sets(job: Object, objects: Sequence[Object]) -> tuple[PodSet, ...]:
             objects=objects,
             hostnames=numbered(name, pods.value) if indexed else (),
             labels=names_of_job(name),
-            annotations={INDEX_ANNOTATION: "0"} if indexed and alone else {},
+            annotations=({INDEX_ANNOTATION: "0"} if indexed and alone else {}) | failures_counted(spec),
             inject=inject,
             inject_init=inject,
         ),
@@ -57,6 +58,11 @@ def jobs_pods(spec: Mapping[Any, Any], spot: Spot) -> Setting:
         if spec.get(field) is not None:
             return Setting(count(spec[field]), spot.below(field))
     return Setting(1, spot, implied=True)
+
+
+def failures_counted(spec: Mapping[Any, Any]) -> dict[str, str]:
+    """The annotation in which a Job with a limit for each index counts the failures of a pod's index, at first."""
+    return {FAILURES_ANNOTATION: "0"} if spec.get("backoffLimitPerIndex") is not None else {}
 
 
 def names_of_job(name: str) -> dict[str, str]:

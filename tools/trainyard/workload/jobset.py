@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.objects.objects import Object, Spot
 from trainyard.workload.environment import InjectedVariable
-from trainyard.workload.indexed_job import INDEX_ANNOTATION, INDEX_VARIABLE, jobs_pods, names_of_job
+from trainyard.workload.indexed_job import INDEX_ANNOTATION, INDEX_VARIABLE, failures_counted, jobs_pods, names_of_job
 from trainyard.workload.made import MadeObject, made_object, part_of
 from trainyard.workload.made_names import MadeName
 from trainyard.workload.made_services import MadeService
@@ -131,6 +131,7 @@ def _pod_set(
     labels = dict(_labels(jobset, every, each))
     annotations = labels | dict(_placement(jobset, each))
     alone = pods.value == 1
+    counted = ({INDEX_ANNOTATION: "0"} if each.indexed and alone else {}) | failures_counted(each.job)
 
     def injected(_: int, container: str) -> Sequence[InjectedVariable]:
         added = tuple(inject.get((each.name, container), ()))
@@ -148,7 +149,7 @@ def _pod_set(
         hostnames=_hostnames(name, each, pods.value),
         subdomain=subdomain(jobset),
         labels=labels | names_of_job(_only_job(name, each)),
-        annotations=annotations | ({INDEX_ANNOTATION: "0"} if each.indexed and alone else {}),
+        annotations=annotations | counted,
         overrides=_overrides(jobset, each, template, annotations),
         inject=injected,
         inject_init=injected,

@@ -17,6 +17,15 @@ AUTOSCALER = "autoscaler"
 WAITS = "wait-gcs-ready"
 _NAME, _NAMESPACE = "$(RAY_CLUSTER_NAME)", "$(RAY_CLUSTER_NAMESPACE)"
 _LOGS, _LOGS_MOUNT = {"name": "ray-logs", "emptyDir": {}}, {"name": "ray-logs", "mountPath": "/tmp/ray"}
+STORAGE_NAMESPACE = "ray.io/external-storage-namespace"
+"""The annotation that tells where in Redis the head's state is kept."""
+_REDIS = (
+    ("redisUsername", "redis-username", "REDIS_USERNAME"),
+    ("redisPassword", "redis-password", "REDIS_PASSWORD"),
+)
+"""Fields of gcsFaultToleranceOptions, the parameter of `ray start` that each sets, and the variable that holds it."""
+_TAKEN_OVER = ("imagePullPolicy", "securityContext")
+"""Fields of autoscalerOptions that its container has as they are."""
 _TOKEN_SOURCE = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}
 _TOKEN = {"name": "ray-token", "projected": {"sources": [_TOKEN_SOURCE]}}
 _TOKEN_MOUNT = {"name": "ray-token", "mountPath": "/var/run/secrets/ray.io/serviceaccount", "readOnly": True}
@@ -68,6 +77,13 @@ class Cluster:
         told = annotations.get("ray.io/ft-enabled", "").lower() == "true"
         return told or isinstance(self.spec.get("gcsFaultToleranceOptions"), dict)
 
+    @property
+    def storage_namespace(self) -> str | None:
+        """Where in Redis the head's state is kept; None where that is the cluster's unique id."""
+        options = mapping(self.spec.get("gcsFaultToleranceOptions"))
+        annotations = strings(mapping(self.owner.data.get("metadata")).get("annotations"))
+        return text(options.get("externalStorageNamespace")) or annotations.get(STORAGE_NAMESPACE)
+
 
 @dataclass(frozen=True, slots=True)
 class RayPod:
@@ -92,6 +108,10 @@ def head(cluster: Cluster, group: Mapping[Any, Any]) -> RayPod:
     params.setdefault("dashboard-host", "0.0.0.0")
     if cluster.scales:
         params["no-monitor"] = "true"
+    options = mapping(cluster.spec.get("gcsFaultToleranceOptions"))
+    for field, param, variable in _REDIS:
+        if options.get(field) is not None:
+            params[param] = f"${variable}"
     template = mapping(group.get("template"))
     command = start_command(_ray_container(template), params, "ray start --head ")
     spot = cluster.spot.below("headGroupSpec")
@@ -142,19 +162,18 @@ def autoscaler(cluster: Cluster) -> dict[str, Any]:
     env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields]
     label = {"name": "RAY_CLUSTER_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['ray.io/cluster']"}}}
     amounts = {"cpu": "500m", "memory": "512Mi"}
+    default = {"limits": amounts, "requests": amounts}
     found = {
         "name": AUTOSCALER,
         "image": text(options.get("image")) or cluster.head_image,
         "env": [label, *env, {"name": "KUBERAY_CRD_VER", "value": "v1"}, *sequence(options.get("env"))],
         "envFrom": sequence(options.get("envFrom")),
-        "resources": options.get("resources") or {"limits": amounts, "requests": amounts},
+        "resources": mapping(given) if (given := options.get("resources")) is not None else default,
         "command": list(_SHELL),
         "args": [f"ray kuberay-autoscaler --cluster-name {_NAME} --cluster-namespace {_NAMESPACE}"],
         "volumeMounts": [*_mounts(cluster.spec, options), _LOGS_MOUNT],
     }
-    if options.get("securityContext") is not None:
-        found["securityContext"] = options["securityContext"]
-    return found
+    return found | {field: options[field] for field in _TAKEN_OVER if options.get(field) is not None}
 
 
 def _ray_container(template: Mapping[Any, Any]) -> Mapping[Any, Any]:
@@ -243,12 +262,10 @@ def _survival(cluster: Cluster, spot: Spot, *, is_head: bool) -> Iterator[Inject
         yield InjectedVariable("RAY_gcs_rpc_server_reconnect_timeout_s", "600", spot, yields=True)
         return
     options = mapping(cluster.spec.get("gcsFaultToleranceOptions"))
-    yield InjectedVariable(
-        "RAY_external_storage_namespace", text(options.get("externalStorageNamespace")) or None, spot
-    )
+    yield InjectedVariable("RAY_external_storage_namespace", cluster.storage_namespace, spot, yields=True)
     if options:
         yield InjectedVariable("RAY_REDIS_ADDRESS", text(options.get("redisAddress")) or None, spot)
-    for field, name in (("redisUsername", "REDIS_USERNAME"), ("redisPassword", "REDIS_PASSWORD")):
+    for field, _, name in _REDIS:
         if isinstance(options.get(field), dict):
             yield InjectedVariable(name, text(options[field].get("value")) or None, spot)
 

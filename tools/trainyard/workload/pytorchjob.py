@@ -125,10 +125,8 @@ def _elastic(job: Object, policy: Mapping[Any, Any], by_role: Mapping[str, Repli
             yield InjectedVariable(variable, _text(count(policy[field])), spot.below(field))
     if policy.get("rdzvId") is not None:
         yield InjectedVariable("PET_RDZV_ID", text(policy["rdzvId"]) or None, spot.below("rdzvId"))
-    if pairs := [(pair.get("key"), pair.get("value")) for _, pair in entries(policy.get("rdzvConf"))]:
-        yield InjectedVariable(
-            "PET_RDZV_CONF", ",".join(f"{key}={value}" for key, value in pairs), spot.below("rdzvConf")
-        )
+    if pairs := [f"{text(pair.get('key'))}={text(pair.get('value'))}" for _, pair in entries(policy.get("rdzvConf"))]:
+        yield InjectedVariable("PET_RDZV_CONF", ",".join(pairs), spot.below("rdzvConf"))
     if policy.get("standalone") is True:
         yield InjectedVariable("PET_STANDALONE", "", spot.below("standalone"))
 

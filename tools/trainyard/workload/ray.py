@@ -117,12 +117,19 @@ def _head(
         spot=spot.below("template"),
         objects=objects,
         labels=made.labels,
-        annotations={"ray.io/ft-enabled": "true" if cluster.survives else "false"},
+        annotations=_annotations(cluster),
         overrides=overrides,
         inject=lambda index, name: _head_env(cluster, made.env, index, name),
         inject_init=lambda _, __: made.init_env,
         added=added,
     )
+
+
+def _annotations(cluster: Cluster) -> dict[str, str]:
+    """What tells of the head whether its state is kept outside of it, and where."""
+    namespace = cluster.storage_namespace if cluster.survives else None
+    told = {"ray.io/ft-enabled": "true" if cluster.survives else "false"}
+    return told | ({kuberay.STORAGE_NAMESPACE: namespace} if namespace else {})
 
 
 def _head_env(cluster: Cluster, own: Sequence[InjectedVariable], index: int, name: str) -> Sequence[InjectedVariable]:

@@ -53,12 +53,17 @@ def operator_container_missing(item: Object) -> Iterator[Problem]:
             )
 
 
+_LISTS = {("jobset.x-k8s.io", "JobSet"): "replicatedJobs", ("batch.volcano.sh", "Job"): "tasks"}
+"""Where other jobs than those of operator_kind list what they make pods of."""
+
+
 @rule("OPR002", "replica-type-unknown", Severity.ERROR, needs=Object, fix="safe")
 def replica_type_unknown(item: Object) -> Iterator[Problem]:
-    """A job has a replica type that its operator does not know, or two that exclude each other.
+    """A job has a replica type that its operator does not know, or two that exclude each other, or none.
 
     The operator refuses it, or makes pods that no other pod is told of. A PyTorchJob has Master and Worker, a TFJob has
-    at most one of Chief and Master, an MPIJob starts from a Launcher.
+    at most one of Chief and Master, an MPIJob starts from a Launcher. A job without any makes no pods, and some
+    operators take it.
 
     Bad:
         # on: pytorchjob
@@ -66,6 +71,9 @@ def replica_type_unknown(item: Object) -> Iterator[Problem]:
     Bad:
         # on: pytorchjob
         spec: {pytorchReplicaSpecs: {$replace: {Master: {replicas: 1}, workers: {replicas: 3}}}}
+    Bad:
+        # on: jobset
+        spec: {replicatedJobs: {$replace: []}}
     Good:
         # on: pytorchjob
         spec: {pytorchReplicaSpecs: {$replace: {Master: {replicas: 1}, Worker: {replicas: 3}}}}
@@ -76,6 +84,11 @@ def replica_type_unknown(item: Object) -> Iterator[Problem]:
     Source: https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/webhooks/pytorch/pytorchjob_webhook.go
     """
     kind = operator_kind(item)
+    field = _LISTS.get((item.group, item.kind)) if kind is None else kind.field
+    is_told = item.data.get("spec", {}) is not None  # else SCH009 says that it is empty
+    if field is not None and is_told and not value_at(item.at("spec", field)):
+        help = "say there which pods it makes"
+        yield Problem(f"the {item.kind} has no {field}, so it makes no pods", item.at("spec", field), help=help)
     if kind is None:
         return
     spot = item.at("spec", kind.field)

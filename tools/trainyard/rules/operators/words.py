@@ -11,6 +11,7 @@ from trainyard.rules.common.once import once
 from trainyard.rules.common.operator_kinds import operator_kind, replicas
 from trainyard.rules.common.parts import either, items, word
 from trainyard.rules.common.places import value_at
+from trainyard.rules.ray.clusters import cluster_spec
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 
@@ -32,11 +33,19 @@ _JOB: Mapping[str, tuple[str, ...]] = {
     "podReplacementPolicy": ("Failed", "TerminatingOrFailed"),
 }
 _CLEAN_PODS = ("All", "None", "Running")
+_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+_MANAGERS = {"kubeflow.org/v1": "kubeflow.org/training-operator", "kubeflow.org/v2beta1": "kubeflow.org/mpi-operator"}
+"""Who may be told in runPolicy.managedBy to run a job, beside MultiKueue."""
 _OF_KINDS: Mapping[str, Mapping[tuple[str, ...], tuple[str, ...]]] = {
     "RayJob": {("submissionMode",): ("HTTPMode", "InteractiveMode", "K8sJobMode", "SidecarMode")},
     "MPIJob": {("launcherCreationPolicy",): ("AtStartup", "WaitForWorkersReady")},
     "TFJob": {("successPolicy",): ("AllWorkers",)},
+    "TrainJob": {
+        ("runtimeRef", "apiGroup"): ("trainer.kubeflow.org",),
+        ("runtimeRef", "kind"): ("ClusterTrainingRuntime", "TrainingRuntime"),
+    },
 }
+_SERVICES = ("ClusterIP", "LoadBalancer", "NodePort")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +61,16 @@ class _Choice:
 def word_unknown(workload: Workload) -> Iterator[Problem]:
     """A field that takes one of a few words holds another.
 
-    restartPolicy, cleanPodPolicy, submissionMode and their like are plain text in the schemas, and their words are
-    written with capital letters. The API server or the operator refuses others; some operators run the job as if
-    nothing was said.
+    restartPolicy, cleanPodPolicy, submissionMode, managedBy and their like are plain text in the schemas. The API
+    server or the operator refuses other words; some operators run the job as if nothing was said, and others never run
+    it.
 
     Bad:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, imagePullPolicy: ifNotPresent}]}}}
+    Bad:
+        # on: pytorchjob
+        spec: {runPolicy: {managedBy: training-operator}}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, imagePullPolicy: IfNotPresent}]}}}
@@ -97,12 +109,17 @@ def _of_job(item: Object) -> Iterator[_Choice]:
         yield from _choices(job.spot, _JOB)
     kind = operator_kind(item)
     if kind is not None:
-        yield _Choice(item.at("spec", "runPolicy", "cleanPodPolicy"), _CLEAN_PODS)
+        policy = item.at("spec", "runPolicy")
+        yield _Choice(policy.below("cleanPodPolicy"), _CLEAN_PODS)
+        yield _Choice(policy.below("managedBy"), (_MANAGERS[item.api_version], _MULTIKUEUE))
         for replica in replicas(item):
             yield _Choice(replica.spot.below("restartPolicy"), kind.restart_policies)
     for path, known in _OF_KINDS.get(item.kind, {}).items():
         if isinstance(value_at(item.at("spec", *path)), str):
             yield _Choice(item.at("spec", *path), known)
+    cluster = cluster_spec(item)
+    if cluster is not None:
+        yield _Choice(cluster.below("headGroupSpec", "serviceType"), _SERVICES)
 
 
 def _choices(spot: Spot, fields: Mapping[str, tuple[str, ...]]) -> Iterator[_Choice]:
