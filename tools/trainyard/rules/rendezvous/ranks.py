@@ -165,6 +165,9 @@ def launcher_missing(workload: Workload) -> Iterator[Problem]:
             )
 
 
+_IN_WORDS = {"command", "args"}
+
+
 @rule("RDV009", "idle-gpus", Severity.WARNING, needs=Workload, fix="unsafe")
 @once
 def idle_gpus(workload: Workload) -> Iterator[Problem]:
@@ -217,8 +220,10 @@ def idle_gpus(workload: Workload) -> Iterator[Problem]:
         if limit is None or ranks.value >= container.gpus:
             continue
         idle = number(container.gpus - ranks.value, "GPU")
-        mend = f"start {container.gpus} ranks in each pod, or ask for {number(ranks.value, 'GPU')}"
-        if workload.in_job_folder:
+        mend = f"start {container.gpus} ranks in each pod"
+        if not workload.in_job_folder:
+            mend += f", or ask for {number(ranks.value, 'GPU')}"
+        elif not _IN_WORDS & set(ranks.spot.path):  # else it is the command that says how many
             mend = (
                 f"set gpusPerNode to {container.gpus}: a pod takes all GPUs of its node, whatever gpusPerNode says; "
                 "a job that needs fewer GPUs asks for fewer nodes"
