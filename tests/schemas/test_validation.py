@@ -58,6 +58,24 @@ spec:
         containers: [{name: head, image: "registry.example.com/ray:2.53.0"}]
         volumes: [{name: logs, emptyDir: {}}]
 """
+JOB_SET = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: sft, namespace: vision}
+spec:
+  volumeClaimPolicies:
+  - templates:
+    - metadata: {name: scratch}
+      spec: {accessModes: [%s], resources: {requests: {storage: 1Ti}}}
+  replicatedJobs:
+  - name: node
+    template:
+      spec:
+        template:
+          spec:
+            containers:
+            - {name: node, image: "registry.example.com/train:1", volumeMounts: [{name: scratch, mountPath: /scratch}]}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +130,16 @@ def test_the_container_that_scales_a_ray_cluster_is_one_of_its_pods(tmp_path: Pa
 
 def test_a_ray_cluster_that_nothing_scales_has_no_such_container(tmp_path: Path) -> None:
     assert not [text for text in told(tmp_path, job=RAY_CLUSTER % "false") if "SCH011" in text]
+
+
+@pytest.mark.parametrize(("modes", "refused"), [("ReadWriteManny", 1), ("ReadWriteMany", 0)])
+def test_a_claim_that_a_controller_makes_is_judged_where_it_is_written(
+    tmp_path: Path, modes: str, refused: int
+) -> None:
+    said = [text for text in told(tmp_path, job=JOB_SET % modes) if "SCH011" in text]
+
+    assert len(said) == refused
+    assert all(text.startswith("error SCH011 job.yaml:8:28 ") and modes in text for text in said), said
 
 
 def test_a_number_that_does_not_fit_its_field(tmp_path: Path) -> None:

@@ -22,8 +22,10 @@ from trainyard.schemas.filledin import FILLED, is_filled_in
 from trainyard.schemas.schema import is_for_the_server
 from trainyard.schemas.violation import field_name
 from trainyard.workload.kuberay import AUTOSCALER
-from trainyard.workload.model import Workload
+from trainyard.workload.made import MadeObject
+from trainyard.workload.model import PodSet, Workload
 from trainyard.workload.of_unit import workloads
+from trainyard.workload.plain import entries, sequence
 from trainyard.yaml.fieldpath import Path, lookup
 
 PROGRAM = BUILT / "bin" / "validation"
@@ -37,7 +39,8 @@ REFUSED = declare(
     The schema of a kind says which fields there are and of what type. What they may hold is decided by functions of the
     API server: how a name, a label or a port is written, which words a field knows, which fields go together, what may
     stand in a list once. Those functions judge here, in the words of the API server. Pod templates in custom resources
-    are judged as the pods that are made from them. An object that is refused is not created, and a sync stops there.
+    are judged as the pods that are made from them, and so are the claims that a controller makes. An object that is
+    refused is not created, and a sync stops there.
 
     Bad:
         apiVersion: networking.k8s.io/v1
@@ -109,11 +112,15 @@ def _parts(unit: Unit) -> Iterator[_Part]:
     for workload in workloads(unit):
         if "." not in workload.object.group:  # of Kubernetes itself: the functions for its kind know the template
             continue
-        for spot in {pod_set.template.path: pod_set.template for pod_set in workload.pod_sets}.values():
+        for pod_set in {pod_set.template.path: pod_set for pod_set in workload.pod_sets}.values():
+            spot = pod_set.template
             template = _value(spot.object.data, spot.path)
             if isinstance(template, dict):
-                yield _Part(spot, _pod(template), workload.object.kind not in _FILLED_IN)
+                yield _Part(spot, _pod(template, pod_set), workload.object.kind not in _FILLED_IN)
         yield from _autoscaler(workload)
+        for item in workload.objects:
+            if isinstance(item, MadeObject) and item.kind == "PersistentVolumeClaim":
+                yield _Part(item.at(), item.data)
 
 
 def _autoscaler(workload: Workload) -> Iterator[_Part]:
@@ -124,17 +131,25 @@ def _autoscaler(workload: Workload) -> Iterator[_Part]:
         scales = [each.data for each in pod_set.containers if each.by_controller and each.name == AUTOSCALER]
         if scales and isinstance(options, dict):
             spec = {key: value for key, value in pod_set.spec.items() if key in ("volumes", "resourceClaims")}
-            sent = _pod({"spec": {**spec, "containers": scales}})
+            sent = _pod({"spec": {**spec, "containers": scales}}, pod_set)
             at = workload.object.at(*written, "autoscalerOptions")
             yield _Part(at, sent, is_complete=False, within=("spec", "containers", 0))
 
 
-def _pod(template: dict[str, Any]) -> dict[str, Any]:
-    """The pod that is made from a template; whoever makes it names it."""
-    metadata = template.get("metadata") or {}
+def _pod(template: dict[str, Any], pod_set: PodSet) -> dict[str, Any]:
+    """The pod that is made from a template, with the volumes that its controller adds; whoever makes it names it."""
+    metadata, spec = template.get("metadata") or {}, template.get("spec")
     if isinstance(metadata, dict):
         metadata = {**metadata, "name": "pod", "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")}
+    if isinstance(spec, dict) and (added := _added_volumes(spec, pod_set)):
+        spec = {**spec, "volumes": [*sequence(spec.get("volumes")), *added]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _added_volumes(spec: dict[str, Any], pod_set: PodSet) -> list[Any]:
+    """Those of the pods that have no name of the template's."""
+    written = [volume.get("name") for _, volume in entries(spec.get("volumes"))]
+    return [volume for _, volume in entries(pod_set.spec.get("volumes")) if volume.get("name") not in written]
 
 
 def answers(objects: Sequence[Any]) -> list[list[Cause]]:
