@@ -22,8 +22,14 @@ from trainyard.author.answers import (
 from trainyard.author.ask import Asker
 from trainyard.author.choices import Choices
 from trainyard.author.command import COUNT, RATE
+from trainyard.author.files import job, kustomization, place
+from trainyard.author.propose import check_batch, propose
+from trainyard.author.request import serve, takes_a_program
+from trainyard.author.trial import copied, judge
 from trainyard.errors import EXIT_CLEAN, UsageError
 from trainyard.home import as_called
+from trainyard.plan.text import duration
+from trainyard.report.terminal import columns, wants_color
 from trainyard.repository.discover import repository_root
 from trainyard.repository.listed import clusters_with_flux, list_file
 from trainyard.yaml.sources import Sources
@@ -44,11 +50,6 @@ def new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
 
 
 def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
-    from trainyard.author.files import job, kustomization, place
-    from trainyard.author.propose import propose
-    from trainyard.author.trial import copied, judge
-    from trainyard.report.terminal import columns, wants_color
-
     if options.steps is not None and options.tokens is not None:
         raise UsageError("give --steps or --tokens, not both")
     root = (options.root or repository_root(Path.cwd(), [])).resolve()
@@ -82,8 +83,6 @@ def _new(options: argparse.Namespace, read: Callable[[str], str]) -> int:
 
 def _for_a_program(root: Path, choices: Choices, request: bool) -> int:
     """What trainyard.notebook asks for, as JSON."""
-    from trainyard.author.request import serve, takes_a_program
-
     if request:
         commandline.say(json.dumps(asdict(serve(root, sys.stdin.read()))))
     else:
@@ -171,8 +170,6 @@ def _wishes(
     asker: Asker, wishes: Preferences, proposal: "Proposal", propose: "Callable[[Preferences], Proposal]"
 ) -> Preferences:
     """The proposed numbers, for the author to take or to change; those after the batch are proposed for it."""
-    from trainyard.author.propose import check_batch
-    from trainyard.plan.text import duration
 
     def read(text: str, number: Callable[[str], float]) -> float:
         try:

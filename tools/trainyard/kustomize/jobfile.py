@@ -6,6 +6,7 @@ from pathlib import Path as File
 from typing import Any
 
 from trainyard.findings.finding import Finding, Fix, Place, Position, Severity
+from trainyard.fixes.mender import Mender
 from trainyard.home import HOME
 from trainyard.objects.objects import Object
 from trainyard.rules.registry import declare
@@ -107,8 +108,6 @@ def _rewritten(path: Path, message: str, meant: int | None, sure: bool = True) -
 
 
 def _fix(node: Node, violation: Violation, sources: Sources) -> Fix | None:
-    from trainyard.fixes.mender import Mender
-
     mend = Mender(node, sources)
     found = remedy(violation, mend.document.at(*violation.path)) if isinstance(node.value, dict) else None
     return None if found is None else mend(found, violation.help)

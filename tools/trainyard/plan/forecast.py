@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trainyard.objects.quantity import quantity
 from trainyard.plan import memory
 from trainyard.plan.constants import constants
 from trainyard.plan.goodput import HOUR, Goodput, Reliability, goodput
@@ -203,7 +204,5 @@ def _integer(value: Any, default: int) -> int:
 
 
 def _bytes(value: Any) -> float | None:
-    from trainyard.objects.quantity import quantity
-
     found = quantity(value)
     return None if found is None else float(found)

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.errors import InputError
+from trainyard.limits import FILE_BYTES
 from trainyard.plan.constants import Constants
 from trainyard.plan.fit import forecast
 from trainyard.plan.published import PublishedRun, published, stated
 from trainyard.plan.rows import Refused
+from trainyard.yaml.nodes import load_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,6 @@ class Row:
 
 def load(file: Path) -> Mapping[str, Any]:
     """A file of published runs. InputError, with its place, where it is none."""
-    from trainyard.limits import FILE_BYTES
-    from trainyard.yaml.nodes import load_documents
-
     name = str(file)
     try:
         text = file.read_bytes()

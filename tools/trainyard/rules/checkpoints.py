@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.quantity import quantity
+from trainyard.plan.goodput import BYTES_PER_WEIGHT
+from trainyard.plan.shapes import shapes
 from trainyard.rules.common.training_jobs import own_first, runs_the_trainer, spec_of
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
@@ -29,9 +31,6 @@ def checkpoint_room(workload: Workload) -> Iterator[Problem]:
 
     Source: trainer/checkpoint.py
     """
-    from trainyard.plan.goodput import BYTES_PER_WEIGHT
-    from trainyard.plan.shapes import shapes
-
     spec = spec_of(workload)
     checkpoint = mapping(spec.get("checkpoint"))
     shape, size, keep = shapes().get(str(spec.get("model"))), quantity(checkpoint.get("size")), checkpoint.get("keep")

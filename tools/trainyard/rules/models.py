@@ -1,9 +1,11 @@
 """What the repository's own trainer would refuse of the model that a job names: MOD001 and up."""
 
+import difflib
 import re
 from collections.abc import Iterator
 
 from trainyard.findings.finding import Severity
+from trainyard.plan.shapes import shapes
 from trainyard.rules.common.training_jobs import module_of, own_first, runs_the_trainer, spec_of
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Setting, Workload
@@ -28,9 +30,6 @@ def unknown_model(workload: Workload) -> Iterator[Problem]:
 
     Source: trainer/presets.py
     """
-    import difflib
-
-    from trainyard.plan.shapes import shapes
 
     model = spec_of(workload).get("model")
     if workload.training_job is None or not isinstance(model, str) or model in shapes():
@@ -64,8 +63,6 @@ def sample_longer_than_context(workload: Workload) -> Iterator[Problem]:
 
     Source: trainer/presets.py
     """
-    from trainyard.plan.shapes import shapes
-
     job = workload.training_job
     if job is None or not runs_the_trainer(job):
         return

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path as File
 from typing import Any
@@ -402,7 +403,6 @@ def _is_known_group(schemas: File, group: str) -> bool:
     if "." not in group or "/" in group:
         return True
     known = [folder.name for folder in (*schemas.iterdir(), *(schemas / "kubernetes").iterdir()) if folder.is_dir()]
-    from difflib import get_close_matches
 
     return bool(get_close_matches(group, known, n=1, cutoff=_SAME_GROUP))
 

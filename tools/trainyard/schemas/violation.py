@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher, get_close_matches
 from functools import cache
 from math import isfinite
 from pathlib import Path as File
@@ -138,8 +139,6 @@ def not_finite(tree: Any, path: Path = ()) -> Iterator[tuple[Path, float]]:
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
     """The known word that was probably meant, or None."""
-    from difflib import get_close_matches
-
     lower = {name.lower(): name for name in reversed(known)}
     found = get_close_matches(word.lower(), list(lower), n=1, cutoff=0.7)
     return lower[found[0]] if found else None
@@ -286,8 +285,6 @@ def _type_words(types: Sequence[str]) -> str:
 
 def _is_slip(written: str, meant: str) -> bool:
     """Whether one is so near to the other that it can have meant nothing else."""
-    from difflib import SequenceMatcher
-
     one, other = (text.lower().replace("_", "").replace("-", "") for text in (written, meant))
     return SequenceMatcher(None, one, other).ratio() >= _SLIP
 

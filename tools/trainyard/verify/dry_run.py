@@ -12,6 +12,8 @@ from typing import Any
 from trainyard.commandline import Progress
 from trainyard.controlplane import running
 from trainyard.controlplane.client import Client, Refused, User
+from trainyard.controlplane.controllers import WEBHOOKS_OF, controller
+from trainyard.controlplane.definitions import load_definitions
 from trainyard.findings.finding import Finding
 from trainyard.gitops.cluster import on_platform
 from trainyard.lint.outcome import Outcome, conclude
@@ -27,6 +29,7 @@ from trainyard.rules.registry import Problem, Rule
 from trainyard.rules.server import REJECTS, WARNS
 from trainyard.verify.answers import POD_SECURITY, problems, warned
 from trainyard.verify.candidates import Candidate, Shelf
+from trainyard.verify.pods import refusals
 from trainyard.workload.of_unit import workloads
 from trainyard.workload.plain import entries, mapping
 from trainyard.yaml.sources import Sources
@@ -91,10 +94,6 @@ def _on_own_server(
     root: Path, cluster: str, jobs: Sequence[Candidate], shelf: Shelf, say: Progress, webhooks: bool
 ) -> list[Candidate]:
     """Judge what lands on one cluster. Gives its platform too, where something is wrong with that."""
-    from trainyard.controlplane.controllers import controller
-    from trainyard.controlplane.definitions import load_definitions
-    from trainyard.verify.pods import refusals
-
     say(f"starting a control plane{f' for {cluster}' if cluster else ''}")
     folder = f"clusters/{cluster}/platform"
     has_platform = bool(cluster) and has_kustomization(root / folder)
@@ -127,8 +126,6 @@ def _on_own_server(
 
 def _operators(jobs: Sequence[Candidate]) -> list[str]:
     """Whose admission webhooks a cluster would ask about these jobs, in the order in which they start."""
-    from trainyard.controlplane.controllers import WEBHOOKS_OF
-
     kinds = {(version.rpartition("/")[0], kind) for job in jobs for version, kind in job.kinds}
     found = [name for kind in sorted(kinds) for name in WEBHOOKS_OF.get(kind, ())]
     return list(dict.fromkeys([*found, *(["kueue"] if any(job.is_queued for job in jobs) else [])]))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainyard.objects.objects import Object, Spot
+from trainyard.plan.job import PROGRAMS
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import mapping
 from trainyard.yaml.fieldpath import lookup
@@ -33,8 +34,6 @@ def sets(own: Mapping[str, Any], *path: str) -> bool:
 
 def runs_the_trainer(job: Object) -> bool:
     """Whether the job's command starts the trainer of this repository, and not its measurement of a fabric."""
-    from trainyard.plan.job import PROGRAMS
-
     return module_of(job) in PROGRAMS
 
 

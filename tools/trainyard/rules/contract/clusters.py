@@ -1,11 +1,13 @@
 """Facts of a cluster that contradict what is known of hardware, or one another."""
 
+import difflib
 from collections.abc import Iterator
 from fractions import Fraction
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.quantity import quantity
 from trainyard.objects.unit import Unit
+from trainyard.plan.hardware import gpus
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.plain import count, mapping
 
@@ -31,9 +33,6 @@ def unknown_gpu(unit: Unit) -> Iterator[Problem]:
 
     Source: schemas/hardware/gpus.yaml
     """
-    import difflib
-
-    from trainyard.plan.hardware import gpus
 
     cluster = unit.fact("Cluster")
     name = mapping(mapping(cluster.data.get("spec")).get("node")).get("gpu") if cluster is not None else None

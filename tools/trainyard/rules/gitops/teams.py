@@ -9,7 +9,10 @@ from trainyard.allowed.statement import statement
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
 from trainyard.objects.unit import Unit
+from trainyard.policy import POLICIES
+from trainyard.policy.model import objects
 from trainyard.rules.gitops.fields import label, value
+from trainyard.rules.index import all_rules
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.plain import entries, mapping, sequence, strings, text
 
@@ -273,10 +276,6 @@ def _of_a_job() -> frozenset[tuple[str, str]]:
 @cache
 def _exported() -> dict[tuple[str, str], dict[str, Any]]:
     """The objects of base/policy as this linter writes them, by kind and name."""
-    from trainyard.policy import POLICIES
-    from trainyard.policy.model import objects
-    from trainyard.rules.index import all_rules
-
     rules = all_rules()
     made = [data for policy in POLICIES for data in objects(policy, rules[policy.rule])]
     return {(data["kind"], data["metadata"]["name"]): data for data in made}
@@ -285,8 +284,5 @@ def _exported() -> dict[tuple[str, str], dict[str, Any]]:
 @cache
 def _guarded() -> frozenset[str]:
     """Names of the policies whose rules only the platform team may silence."""
-    from trainyard.policy import POLICIES
-    from trainyard.rules.index import all_rules
-
     rules = all_rules()
     return frozenset(policy.name for policy in POLICIES if rules[policy.rule].guarded)

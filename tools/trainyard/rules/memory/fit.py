@@ -4,6 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from trainyard.findings.finding import Severity
+from trainyard.plan import memory
+from trainyard.plan.compare import remedies
+from trainyard.plan.job import Unplannable, environment_of, job_of, run_of
+from trainyard.plan.memory import GIB
 from trainyard.rules.common.recent import once_a_workload
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
@@ -73,7 +77,6 @@ def gpu_memory_too_small(workload: Workload) -> Iterator[Problem]:
     """
     if (run := _run(workload)) is None:
         return
-    from trainyard.plan import memory
 
     has = run.gpu.most
     if _sum(memory.kept(run)) > has or _sum(terms := memory.least(run)) <= has:
@@ -139,7 +142,6 @@ def model_states_too_large(workload: Workload) -> Iterator[Problem]:
     """
     if (run := _run(workload)) is None:
         return
-    from trainyard.plan import memory
 
     terms, has = memory.kept(run), run.gpu.most
     if _sum(terms) <= has:
@@ -157,7 +159,6 @@ def _run(workload: Workload) -> "Run | None":
     facts = (workload.training_job, workload.cluster, workload.fabric)
     if any(fact is None for fact in facts):
         return None
-    from trainyard.plan.job import Unplannable, environment_of, job_of, run_of
 
     training_job, cluster, fabric = (fact for fact in facts if fact is not None)
     environment = environment_of(workload.pod_sets)
@@ -176,9 +177,6 @@ def _sum(terms: "Sequence[Term]") -> float:
 def _told(
     workload: Workload, run: "Run", message: str, terms: "Sequence[Term]", field: tuple[str, ...]
 ) -> Iterator[Problem]:
-    from trainyard.plan.compare import remedies
-    from trainyard.plan.memory import GIB
-
     assert workload.training_job is not None
     assert workload.cluster is not None
     largest = max(terms, key=lambda term: term.bytes)
