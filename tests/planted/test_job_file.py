@@ -109,6 +109,22 @@ def test_more_nodes_than_the_cluster_has(checkout: Checkout) -> None:
     checkout.expect(Found("CTR011", GPT2_JOB, "nodes: ▸400", "TrainingJob/research/gpt2-124m", "spec.nodes"))
 
 
+def test_more_nodes_than_the_queue_has(checkout: Checkout) -> None:
+    """Said once for all resources, at the number of nodes, in the units of the quota."""
+    quota = "clusters/gpu-east/platform/research/resource-quota.yaml"
+    checkout.replace(quota, "requests.memory: 57664Gi", "requests.memory: 3600Gi")
+    checkout.replace(
+        f"{LLAMA}/kustomization.yaml", "transformers:\n", "components:\n- ../../../base/queue/kueue\ntransformers:\n"
+    )
+
+    code, document = checkout.lint(LLAMA)
+
+    (namespace, queue) = document["findings"]
+    assert (code, namespace["rule"], queue["rule"]) == (1, "RES008", "QUE014")
+    assert queue["message"] == "the job asks for 7200Gi memory, but queue research has 3600Gi at most"
+    assert (queue["file"], queue["line"]) == (LLAMA_JOB, 10)
+
+
 def test_dataset_that_the_cluster_does_not_have(checkout: Checkout) -> None:
     checkout.replace(LLAMA_JOB, "claim: datasets", "claim: dataset")
     checkout.expect(

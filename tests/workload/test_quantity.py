@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard.objects.quantity import quantity
+from trainyard.objects.quantity import quantity, shown
 
 SUFFIXES = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "m": -3, "u": -6, "n": -9}
 
@@ -54,6 +54,20 @@ def test_decimal_suffix_is_a_power_of_ten(number: int, suffix: str) -> None:
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9, places=9))
 def test_decimal_text_is_exact(number: object) -> None:
     assert quantity(f"{number:f}") == Fraction(str(number))
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (Fraction(8), "8"),
+        (Fraction(1, 2), "0.5"),
+        (15200 * 2**30, "15200Gi"),
+        (2**30 + 2**20, "1025Mi"),
+        (2**30 + 1, "1073741825"),
+    ],
+)
+def test_is_shown_as_people_write_it(amount: Fraction | int, text: str) -> None:
+    assert shown(amount) == text
 
 
 @given(st.text(max_size=40))

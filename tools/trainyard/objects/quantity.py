@@ -45,6 +45,15 @@ def quantity(value: Any) -> Fraction | None:
     return _parsed(value)
 
 
+def shown(amount: Fraction | int) -> str:
+    """An amount in its base unit as people write it: bytes in Gi or Mi where these are whole, else a plain number."""
+    value = Fraction(amount)
+    for suffix in ("Gi", "Mi"):
+        if value >= _SUFFIXES["Gi"] and value % _SUFFIXES[suffix] == 0:
+            return f"{value // _SUFFIXES[suffix]}{suffix}"
+    return str(int(value)) if value.denominator == 1 else str(float(value))
+
+
 @lru_cache(maxsize=4096)
 def _parsed(value: str) -> Fraction:
     match = _FORM.match(value)

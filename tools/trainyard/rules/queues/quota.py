@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object, Spot
-from trainyard.objects.quantity import quantity
+from trainyard.objects.quantity import quantity, shown
 from trainyard.rules.common.once import once
 from trainyard.rules.common.parts import items, word, words
 from trainyard.rules.common.places import value_at
@@ -160,15 +160,23 @@ def larger_than_queue(workload: Workload) -> Iterator[Problem]:
     queue = cluster_queue(workload)
     if queue is None or word(queue.at("spec", "cohortName")) or word(queue.at("spec", "cohort")):
         return
+    over: list[tuple[str, Spot, Fraction, Fraction, Spot]] = []
     for name, (quota, where) in _quotas(queue).items():
         asked = _pods(workload) if name == "pods" else _asked(workload).get(name)
         if asked is not None and asked[1] is not None and asked[1] > quota:
-            yield Problem(
-                f"the job asks for {_shown(asked[1])} {name}, but queue {queue.name} has {_shown(quota)} at most",
-                asked[0].saying("of each pod"),
-                (where.saying("the quota"), queue_label(workload.object)),
-                "use fewer pods or a larger queue",
-            )
+            over.append((name, asked[0], asked[1], quota, where))
+    if not over:
+        return
+    (name, at, total, quota, where), *others = sorted(over, key=lambda each: not each[0].endswith("/gpu"))
+    if workload.in_job_folder:  # there a pod takes a whole node, and job.yaml says how many
+        at = workload.pod_sets[-1].count.spot
+    too_small = (each.saying("too small as well") for *_, each in others)
+    yield Problem(
+        f"the job asks for {shown(total)} {name}, but queue {queue.name} has {shown(quota)} at most",
+        at.saying("as many pods" if workload.in_job_folder else "of each pod"),
+        (where.saying("the quota"), *too_small, queue_label(workload.object)),
+        "use fewer nodes or a larger queue" if workload.in_job_folder else "use fewer pods or a larger queue",
+    )
 
 
 def _groups(queue: Object) -> Spot:
@@ -225,7 +233,3 @@ def _of_a_pod(pod_set: PodSet) -> Mapping[str, tuple[Spot, Fraction | None]]:
             else:
                 found[name] = (before[0], None if amount is None or before[1] is None else before[1] + amount)
     return found
-
-
-def _shown(amount: Fraction) -> str:
-    return str(amount.numerator) if amount.denominator == 1 else str(float(amount))

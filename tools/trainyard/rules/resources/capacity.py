@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.objects import Object
-from trainyard.objects.quantity import quantity
+from trainyard.objects.quantity import quantity, shown
 from trainyard.rules.common.counts import amount_of, at_once
 from trainyard.rules.common.once import once
 from trainyard.rules.registry import Problem, rule
@@ -45,7 +45,7 @@ def node_has_less(workload: Workload) -> Iterator[Problem]:
                 continue
             first, *rest = _asking(pod_set, name, available)
             alone = not rest and amount_of(first, "requests", name) == total
-            said = first.requests[name].value if alone else _shown(total)
+            said = first.requests[name].value if alone else shown(total)
             yield Problem(
                 f"each pod asks for {name} {said}, but a node of cluster {workload.cluster.name} has {node[name]}",
                 first.requests[name].spot.saying("no node can take this pod"),
@@ -105,7 +105,7 @@ def quota_too_small(workload: Workload) -> Iterator[Problem]:
             over.setdefault(quota.index, []).append((quota, key, allowed))
     for found in over.values():
         (quota, key, allowed), *others = sorted(found, key=lambda each: not each[1].endswith("/gpu"))
-        asks = "has" if key == "pods" else f"asks for {_shown(_asked(workload, key))} of"
+        asks = "has" if key == "pods" else f"asks for {shown(_asked(workload, key))} of"
         what = f"{workload.pods} pods" if key == "pods" else key
         yield Problem(
             f"the job {asks} {what}, but ResourceQuota {quota.name} allows {allowed}",
@@ -259,10 +259,3 @@ def _total(pod_set: PodSet, name: str, field: str) -> Fraction:
 
 def _settings(container: Container, field: str) -> Mapping[str, Setting]:
     return {"limits": container.limits, "requests": container.requests}.get(field, {})
-
-
-def _shown(amount: Fraction | int) -> str:
-    value = Fraction(amount)
-    if value >= 2**30 and value % 2**30 == 0:
-        return f"{value // 2**30}Gi"
-    return str(int(value)) if value.denominator == 1 else str(float(value))
