@@ -42,6 +42,7 @@ OF_THE_RUN = (
     "jobset.sigs.k8s.io/restart-attempt",
     "jobset.sigs.k8s.io/priority",
     "ray.io/kuberay-version",
+    "ray.io/worker-group-replica-name",
     "ray.io/upgrade-strategy-recreate-hash",
 )
 """Labels and annotations that no manifest decides: they count restarts, repeat the number that a priority class stands

@@ -48,6 +48,9 @@ metadata: {name: shared, namespace: vision}
 spec:
   rayVersion: 2.53.0
   enableInTreeAutoscaling: %s
+  gcsFaultToleranceOptions:
+    redisAddress: redis:6379
+    redisPassword: {value: a, valueFrom: {secretKeyRef: {name: redis, key: password}}}
   autoscalerOptions:
     resources: {requests: {cpu: "2"}, limits: {cpu: "1"}}
     volumeMounts: [{name: logs, mountPath: /logs}]
@@ -124,12 +127,14 @@ def test_the_container_that_scales_a_ray_cluster_is_one_of_its_pods(tmp_path: Pa
     refused = [text for text in told(tmp_path, job=RAY_CLUSTER % "true") if "SCH011" in text]
 
     assert refused == [
-        'error SCH011 job.yaml:8:33 cpu: Invalid value: "2": must be less than or equal to cpu limit of 1'
+        'error SCH011 job.yaml:9:31 env[REDIS_PASSWORD].valueFrom: Invalid value: "": '
+        "may not be specified when `value` is not empty",
+        'error SCH011 job.yaml:11:33 cpu: Invalid value: "2": must be less than or equal to cpu limit of 1',
     ]
 
 
 def test_a_ray_cluster_that_nothing_scales_has_no_such_container(tmp_path: Path) -> None:
-    assert not [text for text in told(tmp_path, job=RAY_CLUSTER % "false") if "SCH011" in text]
+    assert not [text for text in told(tmp_path, job=RAY_CLUSTER % "false") if "cpu limit" in text]
 
 
 @pytest.mark.parametrize(("modes", "refused"), [("ReadWriteManny", 1), ("ReadWriteMany", 0)])

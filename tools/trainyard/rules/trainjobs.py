@@ -8,6 +8,7 @@ from trainyard.objects.objects import Object, Spot
 from trainyard.rules.common.counts import is_gpu, number, whole
 from trainyard.rules.common.jobspecs import jobset_spec
 from trainyard.rules.common.parts import either, integer, items, part, word
+from trainyard.rules.common.places import value_at
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
 from trainyard.workload.plain import text
@@ -127,6 +128,9 @@ def initializer_missing(workload: Workload) -> Iterator[Problem]:
     Bad:
         # on: trainjob
         spec: {initializer: {dataset: {storageUri: "hf://org/data"}}}
+    Bad:
+        # on: trainjob
+        spec: {initializer: {model: {}}}
     Good:
         # on: trainjob
         spec: {initializer: {dataset: {storageUri: "hf://org/data"}}}
@@ -151,7 +155,7 @@ def initializer_missing(workload: Workload) -> Iterator[Problem]:
     template = runtime(job, workload.objects) if job.kind == "TrainJob" else None
     for field, step in _INITIALIZERS if template is not None else ():
         spot = job.at("spec", "initializer", field)
-        if template is not None and part(spot) and step not in _initializers(template, job):
+        if template is not None and value_at(spot) is not None and step not in _initializers(template, job):
             yield Problem(
                 f"runtime {template.name} has no {step} that mounts a volume named initializer",
                 spot,

@@ -65,6 +65,8 @@ REFUSED = declare(
 _validation = Coprocess([str(PROGRAM), f"-memory-bytes={limits.RENDER_BYTES}"])
 
 _NAME = "metadata.name"
+_CONTAINER: Path = ("spec", "containers", 0)
+_SHORTEST = {"name": "a", "image": "a"}
 _REQUIRED = "FieldValueRequired"
 _FILLED_IN = ("TrainJob",)
 """Kinds whose controllers fill in what a pod template lacks."""
@@ -117,23 +119,29 @@ def _parts(unit: Unit) -> Iterator[_Part]:
             template = _value(spot.object.data, spot.path)
             if isinstance(template, dict):
                 yield _Part(spot, _pod(template, pod_set), workload.object.kind not in _FILLED_IN)
-        yield from _autoscaler(workload)
+        yield from _beside_the_head(workload)
         for item in workload.objects:
             if isinstance(item, MadeObject) and item.kind == "PersistentVolumeClaim":
                 yield _Part(item.at(), item.data)
 
 
-def _autoscaler(workload: Workload) -> Iterator[_Part]:
-    """What a Ray cluster says of the container that scales it, as a pod of that container alone."""
+def _beside_the_head(workload: Workload) -> Iterator[_Part]:
+    """What a Ray cluster says of the container that scales it, and of its Redis, each as a pod of its own."""
     for pod_set in workload.pod_sets:
-        written = pod_set.template.path[:-2]  # without headGroupSpec.template
-        options = _value(workload.object.data, (*written, "autoscalerOptions"))
+        cluster = workload.object.at(*pod_set.template.path[:-2])  # without headGroupSpec.template
+        head = {key: value for key, value in pod_set.spec.items() if key in ("volumes", "resourceClaims")}
         scales = [each.data for each in pod_set.containers if each.by_controller and each.name == AUTOSCALER]
-        if scales and isinstance(options, dict):
-            spec = {key: value for key, value in pod_set.spec.items() if key in ("volumes", "resourceClaims")}
-            sent = _pod({"spec": {**spec, "containers": scales}}, pod_set)
-            at = workload.object.at(*written, "autoscalerOptions")
-            yield _Part(at, sent, is_complete=False, within=("spec", "containers", 0))
+        at = cluster.below("autoscalerOptions")
+        if scales and isinstance(_value(at.object.data, at.path), dict):
+            sent = _pod({"spec": {**head, "containers": scales}}, pod_set)
+            yield _Part(at, sent, is_complete=False, within=_CONTAINER)
+        for field, name in (("redisUsername", "REDIS_USERNAME"), ("redisPassword", "REDIS_PASSWORD")):
+            at = cluster.below("gcsFaultToleranceOptions", field)
+            given = _value(at.object.data, at.path)
+            if pod_set.template.path[-2:-1] == ("headGroupSpec",) and isinstance(given, dict):
+                container = {**_SHORTEST, "env": [{"name": name, **given}]}
+                sent = _pod({"spec": {**head, "containers": [container]}}, pod_set)
+                yield _Part(at, sent, is_complete=False, within=(*_CONTAINER, "env", 0))
 
 
 def _pod(template: dict[str, Any], pod_set: PodSet) -> dict[str, Any]:

@@ -71,6 +71,9 @@ def word_unknown(workload: Workload) -> Iterator[Problem]:
     Bad:
         # on: pytorchjob
         spec: {runPolicy: {managedBy: training-operator}}
+    Bad:
+        # on: jobset
+        spec: {managedBy: multikueue}
     Good:
         kind: Job
         spec: {template: {spec: {containers: [{name: trainer, imagePullPolicy: IfNotPresent}]}}}
@@ -117,6 +120,8 @@ def _of_job(item: Object) -> Iterator[_Choice]:
     for path, known in _OF_KINDS.get(item.kind, {}).items():
         if isinstance(value_at(item.at("spec", *path)), str):
             yield _Choice(item.at("spec", *path), known)
+    if item.kind == "JobSet" and "/" not in word(item.at("spec", "managedBy")):  # any other may be somebody's own
+        yield _Choice(item.at("spec", "managedBy"), ("jobset.sigs.k8s.io/jobset-controller", _MULTIKUEUE))
     cluster = cluster_spec(item)
     if cluster is not None:
         yield _Choice(cluster.below("headGroupSpec", "serviceType"), _SERVICES)

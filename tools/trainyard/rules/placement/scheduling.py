@@ -218,3 +218,32 @@ def system_priority(workload: Workload) -> Iterator[Problem]:
                 help="use a priority class for training",
                 fix=remove(pod_set.template.below("spec", "priorityClassName")).saying("remove it").unsafe(),
             )
+
+
+@rule("PLC008", "priority-by-number", Severity.ERROR, needs=Workload, fix="safe")
+@once
+def priority_by_number(workload: Workload) -> Iterator[Problem]:
+    """A pod template gives its priority as a number.
+
+    The API server computes that number from `priorityClassName`, and refuses a pod that brings another one. The job is
+    taken, and none of its pods.
+
+    Bad:
+        kind: Job
+        spec: {template: {spec: {priority: 1000}}}
+    Good:
+        kind: Job
+        spec: {template: {spec: {priorityClassName: training-high}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {priority: 0}}}
+
+    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/
+    """
+    for pod_set in workload.pod_sets:
+        given, name = pod_set.spec.get("priority"), text(pod_set.spec.get("priorityClassName"))
+        known = [each.data.get("value") for each in workload.of_kind("PriorityClass") if each.name == name]
+        if type(given) is int and (known or [0])[0] != given and (known or not name):
+            spot = pod_set.template.below("spec", "priority")
+            help = "name a priorityClass instead" if not name else "leave the number out"
+            yield Problem(f"priority is {given}, which only a priorityClass may give", spot, (), help, remove(spot))
