@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from trainyard.findings.finding import Severity
 from trainyard.objects.hashed import REMEDY, hash_of, is_hashed_form
-from trainyard.objects.objects import Object
+from trainyard.objects.objects import Object, Spot
 from trainyard.objects.remedy import put
 from trainyard.rules.common.meetings import meetings
 from trainyard.rules.common.once import once
@@ -119,7 +119,7 @@ def prefix_not_carried(workload: Workload) -> Iterator[Problem]:
                     f"{found.kind} {found.name} is not there, but {item.name} is: {affix} was not carried here",
                     found.spot.saying(f"without {affix}"),
                     (item.at("metadata", "name", label="what is made"),),
-                    f"write {item.name}, or tell kustomize of this field with a nameReference",
+                    _remedy(found.kind, found.spot, item.name),
                     put(found.spot, item.name).saying(f"write {item.name}").unsafe(),
                 )
     for meeting in meetings(workload):
@@ -131,6 +131,18 @@ def prefix_not_carried(workload: Workload) -> Iterator[Problem]:
                 (workload.object.at("metadata", "name", label="the job's name now"),),
                 f"write {renamed}: kustomize changes no names in arguments and variables",
             )
+
+
+def _remedy(kind: str, field: Spot, name: str) -> str:
+    """What carries a name: a name that is written into a base would be wrong for its other overlays."""
+    if "." not in field.object.group:  # its fields are known to kustomize, where it sees both
+        return f"write {name}, or list both objects in the kustomization that renames"
+    path = "/".join(step for step in field.path if isinstance(step, str))
+    reference = f"{{kind: {kind}, version: v1, fieldSpecs: [{{kind: {field.object.kind}, path: {path}}}]}}"
+    return (
+        f"write {name} where no other kustomization reads this; else list a file with nameReference: [{reference}] "
+        "under configurations of the kustomization that renames"
+    )
 
 
 @rule("REF003", "object-of-another-namespace", Severity.ERROR, needs=Workload)
