@@ -35,7 +35,7 @@ def takes_everything() -> bool:
 
 SHARES = {"commands": 8, "report": 4, "drawn": 5, "slow_build": 2}
 """Of the tests with one of these marks, one in so many is drawn."""
-SERVERS = ("controlplane", 4)
+SERVERS = ("controlplane", 5)
 """The same of whole files: tests of one file share an API server."""
 
 
