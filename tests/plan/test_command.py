@@ -169,6 +169,11 @@ def test_the_curve_as_svg(checkout: Path) -> None:
             "steps: 2000\n  command: [python, -m, trainer.bench]",
             r"job.yaml:\d+:\d+: command python -m trainer.bench is not the trainer",
         ),
+        (
+            "steps: 2000",
+            "steps: 2000\n  command: [torchrun, sft.py, --dataset=/datasets/speech, --output=/checkpoints, --lr=1e-5]",
+            r"command torchrun sft.py --dataset=/datasets/speech \.\.\. is not the trainer",
+        ),
     ],
 )
 def test_a_job_that_cannot_be_planned_is_told_where(checkout: Path, old: str, new: str, message: str) -> None:

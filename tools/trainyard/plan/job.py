@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from trainyard.plan.hardware import gpus, read, usual_network
@@ -20,6 +21,8 @@ TF32 = ("ampere", "ada", "hopper", "blackwell")
 
 PROGRAMS = ("trainer", "trainer.ray", "trainer.tensorflow")
 """Modules that train a preset."""
+_QUOTED = 60
+"""Characters of a command line that a message shows."""
 
 
 @dataclass(slots=True)
@@ -85,9 +88,8 @@ def run_of(job: Job) -> Run:
     program = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
     module = program[program.index("-m") + 1 :][:1] if "-m" in program else program[-1:]
     if not module or module[0] not in PROGRAMS:
-        raise Unplannable(
-            f"command {' '.join(program)} is not the trainer, so its model is not known", path=("spec", "command")
-        )
+        said = shorten(" ".join(program), _QUOTED, placeholder=" ...")
+        raise Unplannable(f"command {said} is not the trainer, so its model is not known", path=("spec", "command"))
     model = spec.get("model")
     if not isinstance(model, str) or model not in shapes():
         raise Unplannable(
