@@ -6,6 +6,8 @@ from trainyard.findings.finding import Severity
 from trainyard.objects.quantity import quantity
 from trainyard.plan.goodput import BYTES_PER_WEIGHT
 from trainyard.plan.shapes import shapes
+from trainyard.rules.common.once import once
+from trainyard.rules.common.programs import programs
 from trainyard.rules.common.training_jobs import own_first, runs_the_trainer, spec_of
 from trainyard.rules.registry import Problem, rule
 from trainyard.workload.model import Workload
@@ -58,7 +60,24 @@ def checkpoint_room(workload: Workload) -> Iterator[Problem]:
     )
 
 
+def _of_programs(workload: Workload) -> Iterator[Problem]:
+    """The same of programs with arguments of their own. One that saves by time or by epoch is none of them."""
+    for program in programs(workload):
+        every, steps = program.count("save_every"), program.count("steps")
+        setting, length, when = (program.setting(role) for role in ("save_every", "steps", "save_when"))
+        if setting is None or length is None or not every or not steps or every <= steps:
+            continue
+        if when is None or when.value == "steps":
+            yield Problem(
+                f"a checkpoint every {every} steps, but the run has {steps}: it ends before the first",
+                setting.spot,
+                (length.spot.saying("the whole run"),),
+                "save more often",
+            )
+
+
 @rule("CKP002", "never-saved", Severity.WARNING, needs=Workload)
+@once
 def never_saved(workload: Workload) -> Iterator[Problem]:
     """The run ends before its first checkpoint is due.
 
@@ -73,9 +92,18 @@ def never_saved(workload: Workload) -> Iterator[Problem]:
     Near miss:
         kind: TrainingJob
         spec: {steps: 1000, checkpoint: {everySteps: 999}}
+    Bad:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, args: [run_clm.py, --per_device_train_batch_size=4,
+          --max_steps=2000, --save_steps=5000]}]}}}
+    Near miss:
+        kind: Job
+        spec: {template: {spec: {containers: [{name: trainer, args: [run_clm.py, --per_device_train_batch_size=4,
+          --max_steps=2000, --save_steps=5000, --save_strategy=epoch]}]}}}
 
     Source: trainer/loop.py
     """
+    yield from _of_programs(workload)
     spec = spec_of(workload)
     steps, every = spec.get("steps"), mapping(spec.get("checkpoint")).get("everySteps")
     if workload.training_job is None or not runs_the_trainer(workload.training_job):
